@@ -1,0 +1,125 @@
+"""The protocol of a catalog database: query, write in one transaction, and say what an error means.
+
+SQL that is handed to a store uses `?` for parameters and plain table names: the store's connections already look at
+the lake's metadata schema. What differs between databases is behind these few members, in one file each.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+Row = tuple[Any, ...]
+Query = tuple[str, Sequence[Any]]
+
+
+class Failure(enum.Enum):
+    """What an exception of the driver means for a commit."""
+
+    COLLISION = "another transaction wrote the same key first"
+    TRANSIENT = "a lock, a deadlock or a serialization failure: the same work may succeed later"
+    LOST = "the connection was lost"
+    FATAL = "anything else"
+
+
+class CommitOutcomeUnknown(Exception):
+    """COMMIT was sent, and no answer came. `token` tells `Store.settled()` which transaction it was."""
+
+    def __init__(self, token: object = None) -> None:
+        super().__init__("the connection was lost during COMMIT")
+        self.token = token
+
+
+class Session(ABC):
+    """One write transaction. Statements may be sent in bundles; an error then shows at `flush()` or at the end."""
+
+    @abstractmethod
+    def query(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        """Sends what is waiting, then the query, and returns its rows."""
+
+    @abstractmethod
+    def execute(self, sql: str, params: Sequence[Any] = ()) -> None:
+        """A statement whose rows nobody wants."""
+
+    @abstractmethod
+    def insert(self, table: str, rows: Sequence[Row]) -> None:
+        """Inserts rows by position, by the driver's fast way when there are many."""
+
+    @abstractmethod
+    def create_table(self, sql: str) -> None:
+        """CREATE TABLE as part of this transaction: if it rolls back, the table is gone or harmless.
+
+        Call it before any other statement of the transaction: on MySQL, DDL ends the running one, so the tables are
+        made first (an unregistered leftover of the same name is dropped), and the transaction begins after them.
+        """
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Sends what is waiting and raises the first error of it."""
+
+
+class Store(ABC):
+    """A catalog database. Safe to use from several threads; connections are opened when needed."""
+
+    kind: ClassVar[str]
+    """`duckdb`, `sqlite`, `postgres` or `mysql`, as `lake.settings()` says it."""
+    now_sql: ClassVar[str]
+    """An expression for the present time, in the type of `snapshot_time`."""
+    identifier_limit: ClassVar[int | None] = None
+    """The longest column name in bytes, where the database has such a limit."""
+
+    @abstractmethod
+    def query(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        """Rows of one query, outside of any transaction."""
+
+    def query_many(self, queries: Sequence[Query]) -> list[list[Row]]:
+        """Rows of several queries, in one round trip where the driver can."""
+        return [self.query(sql, params) for sql, params in queries]
+
+    @abstractmethod
+    @contextmanager
+    def begin(self) -> Iterator[Session]:
+        """A write transaction that commits at the end of the block and rolls back on an exception.
+
+        Writers of this package are serialized here where the database can do that without harm to others (SQLite:
+        BEGIN IMMEDIATE; MySQL: a named lock; DuckDB: a lock in this process).
+
+        Raises:
+            CommitOutcomeUnknown: The connection was lost while COMMIT was under way.
+        """
+
+    @abstractmethod
+    def classify(self, error: BaseException) -> Failure:
+        """What an exception raised by this store's driver means."""
+
+    @abstractmethod
+    def settled(self, error: CommitOutcomeUnknown) -> bool | None:
+        """After a lost COMMIT: waits until the old transaction is over.
+
+        Returns:
+            True (committed) or False (rolled back) where the database can tell, None where the caller must look for
+            its snapshot.
+        """
+
+    @abstractmethod
+    def micros_sql(self, expression: str) -> str:
+        """SQL for a stored time as microseconds since 1970 in UTC, a BIGINT."""
+
+    @abstractmethod
+    def create_table_sql(self, table: str, columns: Sequence[tuple[str, str]], *, constraints: bool = True) -> str:
+        """CREATE TABLE for columns of (name, logical type of `tables.py`)."""
+
+    @abstractmethod
+    def inlined_type(self, column_type: str) -> str | None:
+        """The physical type in which a column of this DuckLake type is inlined, or None when it cannot be."""
+
+    @abstractmethod
+    def has_table(self, table: str) -> bool:
+        """Whether the metadata schema has a table of this name."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Closes all connections; the store cannot be used afterwards."""
