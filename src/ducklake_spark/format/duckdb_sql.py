@@ -1,0 +1,310 @@
+"""DuckDB's own spelling of SQL texts. The catalog keeps defaults, views, macros and sort keys as DuckDB prints them.
+
+The texts are parsed and printed by an in-memory DuckDB that holds nothing: the results depend on the text alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.format.objects import MacroImpl, MacroParameter
+from ducklake_spark.format.sorting import SortKey
+from ducklake_spark.format.types import NESTED, DataType, duckdb_name, fold, parse_type, quote
+
+CATALOG_TOKEN = "{DUCKLAKE_CATALOG}"
+"""Stands in a view's text where the lake's own name was."""
+_TOKEN_NAME = "ducklake_catalog_c6a1d0"
+
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A default that is computed by SQL, in contrast to a plain value: `Expression("now()")`."""
+
+    sql: str
+
+
+@functools.cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def _run(sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    with _lock:
+        rows: list[tuple[Any, ...]] = _connection().execute(sql, list(params)).fetchall()
+        return rows
+
+
+def _reason(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]
+
+
+def _parse(sql: str, what: str) -> Any:
+    tree = json.loads(_run("SELECT json_serialize_sql(?::VARCHAR)", [sql])[0][0])
+    if tree["error"]:
+        raise InvalidInputError(f"Cannot read {what}: {tree['error_message']} in: {sql}")
+    if len(tree["statements"]) != 1:
+        raise InvalidInputError(f"Cannot read {what}: it must be one statement: {sql}")
+    return tree
+
+
+def _print(tree: Any) -> str:
+    text: str = _run("SELECT json_deserialize_sql(?::JSON)", [json.dumps(tree)])[0][0]
+    return text
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(tree, dict):
+        yield tree
+        for part in tree.values():
+            yield from _nodes(part)
+    elif isinstance(tree, list):
+        for part in tree:
+            yield from _nodes(part)
+
+
+def _parse_expression(sql: str, what: str) -> tuple[Any, dict[str, Any]]:
+    """The tree of `SELECT expression` and the expression in it."""
+    tree = _parse(f"SELECT {sql}", what)
+    select = tree["statements"][0]["node"]
+    expressions = select.get("select_list", [])
+    if (
+        len(expressions) != 1
+        or select.get("from_table", {}).get("type") != "EMPTY"
+        or expressions[0].get("alias")
+    ):
+        raise InvalidInputError(f"Cannot read {what}: it must be one expression: {sql}")
+    return tree, expressions[0]
+
+
+def canonical_expression(sql: str, what: str = "the expression") -> str:
+    """The expression as DuckDB prints it.
+
+    >>> canonical_expression("a+b")
+    '(a + b)'
+    """
+    tree, _ = _parse_expression(sql, what)
+    return _print(tree).removeprefix("SELECT ")
+
+
+def canonical_query(sql: str, lake_name: str | None = None, what: str = "the query") -> str:
+    """The query as DuckDB prints it, the lake's own name replaced by `CATALOG_TOKEN`.
+
+    >>> canonical_query("select i from lake.main.t where s='x'", "lake")
+    "SELECT i FROM {DUCKLAKE_CATALOG}.main.t WHERE (s = 'x')"
+    """
+    tree = _parse(sql, what)
+    if lake_name is not None:
+        own = fold(lake_name)
+        for node in _nodes(tree):
+            if node.get("type") == "BASE_TABLE" and fold(node.get("catalog_name") or "") == own:
+                node["catalog_name"] = _TOKEN_NAME
+            names = node.get("column_names")
+            if node.get("class") == "COLUMN_REF" and names and len(names) > 3 and fold(names[0]) == own:
+                names[0] = _TOKEN_NAME
+    return _print(tree).replace(_TOKEN_NAME, CATALOG_TOKEN)
+
+
+def referenced_columns(expression: str) -> tuple[str, ...]:
+    """The names of the columns that an expression uses."""
+    tree, _ = _parse_expression(expression, "the expression")
+    return tuple(node["column_names"][-1] for node in _nodes(tree) if node.get("class") == "COLUMN_REF")
+
+
+def rename_column(expression: str, old: str, new: str) -> str:
+    """The expression with a column's name replaced."""
+    tree, _ = _parse_expression(expression, "the sort key")
+    found = False
+    for node in _nodes(tree):
+        if node.get("class") == "COLUMN_REF" and fold(node["column_names"][-1]) == fold(old):
+            node["column_names"][-1] = new
+            found = True
+    return _print(tree).removeprefix("SELECT ") if found else expression
+
+
+def sort_key(text: str) -> SortKey:
+    """A sort key from a text like `ts DESC NULLS FIRST`; NULLs come last unless it says otherwise.
+
+    >>> sort_key("lower(name) desc")
+    SortKey(expression='lower("name")', direction='DESC', null_order='NULLS_LAST', dialect='duckdb')
+    """
+    what = "the sort key"
+    tree = _parse(f"SELECT 1 ORDER BY {text}", what)
+    select = tree["statements"][0]["node"]
+    modifiers = select.get("modifiers") or []
+    orders = modifiers[0].get("orders") if len(modifiers) == 1 else None
+    if not orders or len(orders) != 1:
+        raise InvalidInputError(f"Cannot read {what}: it must be one expression: {text}")
+    order = orders[0]
+    for node in _nodes(order["expression"]):
+        if node.get("class") == "COLUMN_REF" and len(node["column_names"]) > 1:
+            raise InvalidInputError(
+                f"Cannot sort by {text}: a sort key uses plain column names, not qualified ones or fields of structs."
+            )
+        if node.get("class") == "SUBQUERY":
+            raise InvalidInputError(f"Cannot sort by {text}: a sort key cannot hold a query.")
+    select["modifiers"] = []
+    select["select_list"] = [order["expression"]]
+    return SortKey(
+        expression=_print(tree).removeprefix("SELECT "),
+        direction="DESC" if order["type"].startswith("DESC") else "ASC",
+        null_order="NULLS_FIRST" if "FIRST" in order["null_order"] else "NULLS_LAST",
+    )
+
+
+def text_of(value: Any) -> str:
+    """A Python value as DuckDB prints it.
+
+    >>> text_of(1000.0), text_of(True), text_of(b"\\xaa")
+    ('1000.0', 'true', '\\\\xAA')
+    """
+    if isinstance(value, str):
+        return value
+    try:
+        text: str = _run("SELECT CAST(? AS VARCHAR)", [value])[0][0]
+    except (duckdb.Error, TypeError) as error:
+        raise InvalidInputError(
+            f"Cannot use {value!r} as a default value: {_reason(error)}. Use a plain value or an Expression."
+        ) from error
+    return text
+
+
+def cast_text(text: str, data_type: DataType, column: str) -> str:
+    """The text of a value after a cast to the column's type.
+
+    >>> from ducklake_spark.format.types import Decimal
+    >>> cast_text("1.5", Decimal(10, 2), "price")
+    '1.50'
+    """
+    if data_type.name in ("varchar", "blob"):
+        return text
+    try:
+        result: str = _run(f"SELECT CAST(CAST(?::VARCHAR AS {duckdb_name(data_type)}) AS VARCHAR)", [text])[
+            0
+        ][0]
+    except duckdb.Error as error:
+        raise InvalidInputError(
+            f'The default {text!r} of column "{column}" is not a {duckdb_name(data_type)}: {_reason(error)}'
+        ) from error
+    return result
+
+
+@dataclass(frozen=True)
+class Default:
+    """A column's default as the catalog keeps it."""
+
+    value: str | None
+    type: str
+    initial: str | None
+
+
+def default_of(value: Any, data_type: DataType, column: str) -> Default:
+    """What a default given by the user becomes: a literal is cast once, an expression is kept as text.
+
+    >>> from ducklake_spark.format.types import Scalar
+    >>> default_of(Expression("1+2"), Scalar("int32"), "c")
+    Default(value='(1 + 2)', type='expression', initial=None)
+    """
+    if value is None:
+        return Default(None, "literal", None)
+    if data_type.name in NESTED:
+        raise InvalidInputError(
+            f'Column "{column}" cannot have a default: the format has none for {data_type.name} columns. '
+            "Give the values when inserting."
+        )
+    if not isinstance(value, Expression):
+        text = text_of(value)
+        initial = cast_text(text, data_type, column)
+        if text == "NULL":
+            # As a literal this text would read back as "no default".
+            return Default("'NULL'", "expression", initial)
+        return Default(text, "literal", initial)
+    _, parsed = _parse_expression(value.sql, f'the default of column "{column}"')
+    if parsed.get("class") == "CONSTANT":
+        if parsed["value"]["is_null"]:
+            return Default(None, "literal", None)
+        text = _run(f"SELECT CAST(({value.sql}) AS VARCHAR)")[0][0]
+        initial = cast_text(text, data_type, column)
+        return (
+            Default(text, "literal", initial) if text != "NULL" else Default("'NULL'", "expression", initial)
+        )
+    return Default(_default_text(value.sql, data_type, column), "expression", None)
+
+
+def _default_text(sql: str, data_type: DataType, column: str) -> str:
+    """Lets DuckDB bind the expression as a default, and reads its text from DuckDB's own catalog."""
+    with _lock:
+        connection = _connection()
+        try:
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE d (c {duckdb_name(data_type)} DEFAULT ({sql}))")
+            row = connection.execute(
+                "SELECT column_default FROM duckdb_columns() WHERE table_name = 'd' AND column_name = 'c'"
+            ).fetchone()
+        except duckdb.Error as error:
+            raise InvalidInputError(
+                f'Cannot use {sql} as the default of column "{column}": {_reason(error)}'
+            ) from error
+        finally:
+            connection.execute("DROP TABLE IF EXISTS d")
+    assert row is not None
+    text: str = row[0]
+    return text
+
+
+def macro_impl(
+    sql: str, parameters: Sequence[str], *, table: bool, canonical: Callable[[str], str] | None = None
+) -> MacroImpl:
+    """One overload of a macro; parameters are texts like `a`, `a INTEGER` or `b := 10`."""
+    parsed = tuple(_macro_parameter(text) for text in parameters)
+    names = [fold(parameter.name) for parameter in parsed]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInputError(f'The macro has two parameters named "{name}".')
+    if table:
+        return MacroImpl((canonical or canonical_query)(sql), "table", parsed)
+    return MacroImpl((canonical or canonical_expression)(sql), "scalar", parsed)
+
+
+def _macro_parameter(text: str) -> MacroParameter:
+    declaration, _, default = text.partition(":=")
+    head = declaration.strip()
+    if head.startswith('"'):
+        end = head.replace('""', "  ").find('"', 1)
+        name, type_text = head[1:end].replace('""', '"'), head[end + 1 :].strip()
+    else:
+        name, _, type_text = head.partition(" ")
+    if not name:
+        raise InvalidInputError(
+            f"Cannot read the macro parameter {text!r}: write `name`, `name TYPE` or `name := value`."
+        )
+    parameter_type = parse_type(type_text).name if type_text.strip() else "unknown"
+    if not default.strip():
+        return MacroParameter(name, parameter_type)
+    _, parsed = _parse_expression(default.strip(), f'the default of macro parameter "{name}"')
+    if parsed.get("class") != "CONSTANT" or parsed["value"]["is_null"]:
+        raise InvalidInputError(
+            f'The default of macro parameter "{name}" must be a number or a string, not {default.strip()}.'
+        )
+    value, type_name = _run(f"SELECT CAST({default} AS VARCHAR), typeof({default})")[0]
+    return MacroParameter(name, parameter_type, value, parse_type(type_name).name)
+
+
+@functools.lru_cache(maxsize=4096)
+def quote_if_needed(name: str) -> str:
+    """A name as DuckDB prints it: in quotes only when it must be.
+
+    >>> quote_if_needed("t"), quote_if_needed("a b"), quote_if_needed("T")
+    ('t', '"a b"', 'T')
+    """
+    return canonical_expression(quote(name))

@@ -1,0 +1,86 @@
+"""Partition specifications: keys with a transform, and the texts in which users and the catalog write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ducklake_spark.errors import InvalidInputError, did_you_mean
+from ducklake_spark.format.columns import ColumnDef, resolve
+
+TRANSFORMS = ("identity", "year", "month", "day", "hour", "bucket")
+MAX_BUCKETS = 2**31 - 1
+
+_CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*$", re.DOTALL)
+_BUCKET = re.compile(r"\s*bucket\s*\(\s*(\d+)\s*\)\s*$", re.IGNORECASE)
+# Spark and Iceberg users write the plural form.
+_SYNONYMS = {"years": "year", "months": "month", "days": "day", "hours": "hour", "date": "day"}
+
+
+@dataclass(frozen=True)
+class PartitionKey:
+    """One key: a column by id, and the transform as the catalog writes it (`identity`, `year`, `bucket(8)`)."""
+
+    column_id: int
+    transform: str = "identity"
+
+    @property
+    def buckets(self) -> int | None:
+        """N of `bucket(N)`, None for other transforms."""
+        match = _BUCKET.match(self.transform)
+        return int(match.group(1)) if match else None
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """A specification: its id and its keys. A table that was reset has one without keys."""
+
+    partition_id: int
+    keys: tuple[PartitionKey, ...]
+
+
+def parse_keys(texts: Iterable[str], columns: Sequence[ColumnDef], table: str) -> tuple[PartitionKey, ...]:
+    """Keys from texts like `region`, `year(ts)` or `bucket(16, id)`.
+
+    Raises:
+        InvalidInputError: Not a transform of the format, or not a bucket count.
+        NotFoundError: There is no such column.
+    """
+    return tuple(_parse_key(text, columns, table) for text in texts)
+
+
+def _parse_key(text: str, columns: Sequence[ColumnDef], table: str) -> PartitionKey:
+    call = _CALL.match(text)
+    if call is None:
+        return PartitionKey(_column(text, columns, table))
+    name = _SYNONYMS.get(call.group(1).lower(), call.group(1).lower())
+    if name not in TRANSFORMS:
+        raise InvalidInputError(
+            f'Cannot partition table "{table}" by {text.strip()}: the format has no transform "{call.group(1)}".'
+            f"{did_you_mean(name, TRANSFORMS)} It has year, month, day, hour and bucket(N, column)."
+        )
+    if name != "bucket":
+        return PartitionKey(_column(call.group(2), columns, table), name)
+    count, _, column = call.group(2).partition(",")
+    if not count.strip().isdigit() and column.strip().isdigit():
+        count, column = column, count
+    if not count.strip().isdigit() or not 1 <= int(count) <= MAX_BUCKETS:
+        raise InvalidInputError(
+            f'Cannot partition table "{table}" by {text.strip()}: write bucket(N, column) with N from 1 to {MAX_BUCKETS}.'
+        )
+    return PartitionKey(_column(column, columns, table), f"bucket({int(count)})")
+
+
+def _column(text: str, columns: Sequence[ColumnDef], table: str) -> int:
+    name = text.strip()
+    for mark in ('"', "`"):
+        if len(name) > 1 and name[0] == name[-1] == mark:
+            name = name[1:-1].replace(mark * 2, mark)
+            break
+    else:
+        if "." in name and not any(column.name == name for column in columns):
+            raise InvalidInputError(
+                f'Cannot partition table "{table}" by "{name}": a partition key is a column of the table, not a field of one.'
+            )
+    return resolve(columns, [name], table).column_id

@@ -1,0 +1,37 @@
+"""Where things are: folder names, and paths relative to the folder of their parent."""
+
+from __future__ import annotations
+
+import re
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+\Z")
+
+
+def folder(name: str, object_uuid: str) -> str:
+    """The folder of a schema or table: its name if that is plain, else its uuid.
+
+    >>> folder("t-1", "u"), folder("a b", "u")
+    ('t-1/', 'u/')
+    """
+    return (name if _PLAIN.match(name) else object_uuid) + "/"
+
+
+def normalize_data_path(path: str) -> str:
+    """A data path as the catalog keeps it: separators `/`, exactly one at the end.
+
+    >>> normalize_data_path("x/y//")
+    'x/y/'
+    """
+    return path.replace("\\", "/").rstrip("/") + "/"
+
+
+def join(parent: str, path: str | None, path_is_relative: bool) -> str:
+    """A stored path made whole; without a path, the parent's own folder."""
+    if path is None:
+        return parent
+    return parent + path if path_is_relative else path
+
+
+def relative_to(parent: str, path: str) -> tuple[str, bool]:
+    """How a whole path is stored below `parent`: the rest of it and True, or all of it and False."""
+    return (path[len(parent) :], True) if path.startswith(parent) else (path, False)
