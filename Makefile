@@ -1,0 +1,69 @@
+# Everything a developer does, from a clean clone: `make test`. See CONTRIBUTING.md.
+
+VENV   := .venv
+OLDEST := .venvs/pyspark-4.0
+BIN    := $(VENV)/bin
+# More arguments for pytest or for a script, as in: make test ARGS='-k oracle'
+ARGS   ?=
+# Python workers of Spark must be the Python of the driver.
+SPARK_ENV = JAVA_HOME="$$(scripts/java)" PYSPARK_PYTHON="$(abspath $(1))/bin/python"
+PYTEST    = $(call SPARK_ENV,$(1)) $(1)/bin/python -m pytest
+# pytest's 5 means that there was nothing to run.
+OR_NONE   = || [ $$? -eq 5 ]
+
+.DEFAULT_GOAL := help
+.PHONY: help venv java servers demo test test-deep test-oldest lint format types docs bench-catalog clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
+		printf '  make %-14s %s\n' "$$name" "$$text"; done
+
+venv: $(VENV)/.stamp ## Make .venv with the package and its development tools
+
+$(VENV)/.stamp: pyproject.toml
+	@scripts/venv $(VENV)
+
+$(OLDEST)/.stamp: pyproject.toml
+	@scripts/venv $(OLDEST) 'pyspark==4.0.2'
+
+java: ## Find Java 17 or 21, or install it
+	@scripts/java >/dev/null
+
+servers: ## Install PostgreSQL and MariaDB for the tests, where that is possible
+	@scripts/servers
+
+demo: venv java ## Run examples/demo.py
+	@$(call SPARK_ENV,$(VENV)) $(BIN)/python examples/demo.py $(ARGS)
+
+test: venv java servers ## Run all tests on the newest PySpark, then the Spark tests on the oldest
+	$(call PYTEST,$(VENV)) $(ARGS)
+	@$(MAKE) --no-print-directory docs
+	@if grep -rq --include='*.py' 'mark\.spark' tests; then $(MAKE) --no-print-directory test-oldest; fi
+
+test-deep: venv java servers ## Run all tests with many more generated examples
+	DUCKLAKE_SPARK_TEST_DEEP=1 $(call PYTEST,$(VENV)) --timeout 3600 $(ARGS)
+
+test-oldest: $(OLDEST)/.stamp java ## Run the Spark tests on the oldest PySpark
+	$(call PYTEST,$(OLDEST)) -m spark $(ARGS) $(OR_NONE)
+
+lint: venv ## Check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: venv ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: venv ## Check types
+	$(BIN)/mypy
+
+docs: venv java ## Run the examples in docstrings, README.md and docs/
+	$(call PYTEST,$(VENV)) --doctest-modules --doctest-glob='*.md' src README.md docs $(OR_NONE)
+
+bench-catalog: venv java ## Measure the catalog
+	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/catalog.py $(ARGS)
+
+clean: ## Remove environments, caches and build results
+	rm -rf $(VENV) .venvs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
