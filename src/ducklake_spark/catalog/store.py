@@ -1,7 +1,8 @@
 """The protocol of a catalog database: query, write in one transaction, and say what an error means.
 
 SQL that is handed to a store uses `?` for parameters and plain table names: the store's connections already look at
-the lake's metadata schema. What differs between databases is behind these few members, in one file each.
+the lake's metadata schema. The columns "key" and "sql" must be quoted, because MySQL reserves these words. What
+differs between databases is behind these few members, in one file each.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
+
+from ..errors import CatalogError
 
 Row = tuple[Any, ...]
 Query = tuple[str, Sequence[Any]]
@@ -70,10 +73,27 @@ class Store(ABC):
     """An expression for the present time, in the type of `snapshot_time`."""
     identifier_limit: ClassVar[int | None] = None
     """The longest column name in bytes, where the database has such a limit."""
+    creation_lock_sql: ClassVar[str | None] = None
+    """A query that makes creators of a lake wait for each other, where `begin()` does not do that already."""
+    transactional_ddl: ClassVar[bool] = True
+    """Whether CREATE TABLE is undone by a rollback."""
+    display: str
+    """The attach string without secrets, for messages."""
+    metadata_schema: str | None
+    """The schema (MySQL: database) of the catalog's tables, or None for the database's default."""
+    read_only: bool
 
     @abstractmethod
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-        """Rows of one query, outside of any transaction."""
+        """Rows of one query, outside of any transaction.
+
+        UUIDs come as text. Booleans come as 0 and 1 where the database has no such type. Ask for times by
+        `micros_sql()`. Sums may be Decimal.
+
+        Raises:
+            CatalogConnectionError: The database cannot be reached.
+            CatalogError: The database refused the query.
+        """
 
     def query_many(self, queries: Sequence[Query]) -> list[list[Row]]:
         """Rows of several queries, in one round trip where the driver can."""
@@ -109,12 +129,44 @@ class Store(ABC):
         """SQL for a stored time as microseconds since 1970 in UTC, a BIGINT."""
 
     @abstractmethod
-    def create_table_sql(self, table: str, columns: Sequence[tuple[str, str]], *, constraints: bool = True) -> str:
-        """CREATE TABLE for columns of (name, logical type of `tables.py`)."""
+    def create_table_sql(
+        self, table: str, columns: Sequence[tuple[str, str]], *, constraints: bool = True
+    ) -> str:
+        """CREATE TABLE for columns of (name, type): a logical type of `tables.py`, or one that `inlined_type` gave."""
 
     @abstractmethod
     def inlined_type(self, column_type: str) -> str | None:
-        """The physical type in which a column of this DuckLake type is inlined, or None when it cannot be."""
+        """The physical type in which a column of this DuckLake type is inlined, or None when it cannot be.
+
+        For a nested column give DuckDB's own type text (`STRUCT(a INTEGER)[]`): a DuckDB catalog stores it as it is,
+        others store text, for which the bare `list`, `struct` or `map` is enough. Whether a geometry or variant is
+        hidden inside is for the caller to see.
+        """
+
+    @property
+    @abstractmethod
+    def driver_errors(self) -> tuple[type[BaseException], ...]:
+        """The exceptions that this store's driver raises, which pass out of `begin()` as they are."""
+
+    @abstractmethod
+    def translated(self, error: BaseException) -> CatalogError:
+        """A driver's exception as an error for users, to be raised from it."""
+
+    @abstractmethod
+    def tables_sql(self) -> str:
+        """A query for the names of all tables in the metadata schema, as `table_name`."""
+
+    @abstractmethod
+    def table_names(self) -> set[str]:
+        """The names of all tables in the metadata schema."""
+
+    def create_schema(self, session: Session) -> None:
+        """Makes the metadata schema if it is missing, and lets the session look at it."""
+        return  # a database without schemas has nothing to do
+
+    @abstractmethod
+    def forget_connections(self) -> None:
+        """Closes idle connections; new ones are opened when needed."""
 
     @abstractmethod
     def has_table(self, table: str) -> bool:

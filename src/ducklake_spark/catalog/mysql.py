@@ -1,0 +1,312 @@
+"""A catalog in MySQL or MariaDB, through PyMySQL.
+
+DDL is not transactional there, and writers take turns by a named lock.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ..errors import CatalogConnectionError, InvalidInputError, MissingDriverError
+from .location import Location
+from .pool import PooledStore, WriteSession, formatted, quoted
+from .store import CommitOutcomeUnknown, Failure, Query, Row, Session
+from .tables import TABLES
+
+try:
+    import pymysql
+except ImportError as error:
+    raise MissingDriverError(
+        'A MySQL catalog needs the driver PyMySQL: pip install "ducklake-spark[mysql]"'
+    ) from error
+
+Connection = Any  # PyMySQL has no types of its own
+
+_COLLISION = {1062, 1586}
+_TRANSIENT = {1205, 1213}
+_LOST = {1040, 1053, 1077, 1152, 1158, 1159, 1160, 1161, 1927, 2002, 2003, 2006, 2013, 2055, 4031}
+_TABLE_EXISTS, _UNKNOWN_DATABASE, _LOCK_WAIT_TIMEOUT = 1050, 1049, 1205
+_SETTLING_SECONDS = 120
+_STATEMENT_BYTES = 500_000  # well below every max_allowed_packet
+_MODE = "ANSI_QUOTES,PIPES_AS_CONCAT,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
+_TEXT = "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"  # TEXT ends at 64 KB; _bin compares exactly
+_ESCAPES = str.maketrans(
+    {"\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z", '"': '\\"', "'": "\\'", "\\": "\\\\"}
+)
+
+
+def _text_literal(value: str) -> str:
+    return f"'{value.translate(_ESCAPES)}'"
+
+
+def _time_literal(value: datetime.datetime) -> str:
+    if value.tzinfo is not None:
+        value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    return f"'{value.isoformat(sep=' ')}'"
+
+
+_LITERALS: dict[type, Callable[[Any], str]] = {
+    type(None): lambda value: "NULL",
+    bool: lambda value: "1" if value else "0",
+    int: str,
+    float: repr,
+    str: _text_literal,
+    bytes: lambda value: f"x'{value.hex()}'",
+    datetime.datetime: _time_literal,
+    decimal.Decimal: lambda value: f"{value:f}",
+}
+
+
+def _literal(value: Any) -> str:
+    """An SQL literal for the session's sql_mode. PyMySQL too puts values into the text; this is its fast part."""
+    write = _LITERALS.get(type(value))
+    return write(value) if write else _text_literal(str(value))
+
+
+def _execute(connection: Connection, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+    with connection.cursor() as cursor:
+        cursor.execute(formatted(sql) % tuple(map(_literal, params)))
+        return list(cursor.fetchall())
+
+
+class MySQLSession(WriteSession[Connection]):
+    """Holds the lake's named lock. The transaction begins at the first statement that is not DDL."""
+
+    def __init__(self, connection: Connection, lock: str) -> None:
+        super().__init__(connection)
+        self._lock = lock
+        self._begun = False
+        self._created: list[str] = []
+
+    def query(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        self._begin()
+        return _execute(self.connection, sql, params)
+
+    def execute(self, sql: str, params: Sequence[Any] = ()) -> None:
+        self.query(sql, params)
+
+    def insert(self, table: str, rows: Sequence[Row]) -> None:
+        self._begin()
+        for values in _bundles(rows):
+            with self.connection.cursor() as cursor:
+                cursor.execute(f"INSERT INTO {quoted(table)} VALUES {values}")
+
+    def create_table(self, sql: str) -> None:
+        if self._begun:
+            raise RuntimeError(
+                "on MySQL, tables are created before the first other statement of a transaction"
+            )
+        match = re.match(r'CREATE TABLE "((?:[^"]|"")+)"', sql)
+        name = match[1].replace('""', '"') if match else ""
+        try:
+            _execute(self.connection, sql)
+        except pymysql.MySQLError as error:
+            if error.args[0] != _TABLE_EXISTS or not self._replaceable(name):
+                raise
+            if name.startswith("ducklake_inlined_delete_"):
+                return  # it is found by its name alone: an empty one is harmless, another must be kept
+            _execute(self.connection, f"DROP TABLE {quoted(name)}")
+            _execute(self.connection, sql)
+        if name:
+            self._created.append(name)
+
+    def _replaceable(self, name: str) -> bool:
+        if name in TABLES:
+            return False
+        registered = _execute(
+            self.connection, "SELECT 1 FROM ducklake_inlined_data_tables WHERE table_name = ?", [name]
+        )
+        return name.startswith("ducklake_inlined_") and not registered
+
+    def _begin(self) -> None:
+        if not self._begun:
+            _execute(self.connection, "START TRANSACTION")
+            self._begun = True
+
+    def commit(self) -> None:
+        _execute(self.connection, "COMMIT")
+
+    def rollback(self) -> None:
+        _execute(self.connection, "ROLLBACK")
+        for name in self._created:
+            if name not in TABLES:
+                _execute(self.connection, f"DROP TABLE IF EXISTS {quoted(name)}")
+
+    def finish(self) -> None:
+        _execute(self.connection, "SELECT RELEASE_LOCK(?)", [self._lock])
+
+
+class MySQLStore(PooledStore[Connection]):
+    kind = "mysql"
+    now_sql = "UTC_TIMESTAMP(6)"
+    types = {  # noqa: RUF012  # a constant
+        "BIGINT": "BIGINT", "VARCHAR": _TEXT, "BOOLEAN": "BOOLEAN", "UUID": _TEXT, "TIMESTAMPTZ": "DATETIME(6)",
+    }  # fmt: skip
+    identifier_limit = 64  # in characters really; a name of 64 bytes has no more of them
+    transactional_ddl = False
+    driver_errors = (pymysql.MySQLError,)
+
+    def __init__(
+        self,
+        location: Location,
+        *,
+        metadata_schema: str | None = None,
+        read_only: bool = False,
+        busy_timeout: int = 5000,
+    ) -> None:
+        super().__init__(location, metadata_schema=metadata_schema, read_only=read_only)
+        self._schema = metadata_schema or location.parameters["database"]
+        self._busy_timeout = busy_timeout / 1000
+        self._lock = "ducklake:" + hashlib.sha256(self._schema.encode()).hexdigest()[:48]
+        self._widened = False
+        self._options = _connect_options(location.parameters)
+
+    def _connect(self) -> Connection:
+        connection = pymysql.connect(**self._options)
+        try:
+            connection.select_db(self._schema)
+        except pymysql.MySQLError as error:
+            if error.args[0] != _UNKNOWN_DATABASE or self.metadata_schema is None:
+                connection.close()
+                raise
+        return connection
+
+    def _fetch(self, connection: Connection, queries: Sequence[Query]) -> list[list[Row]]:
+        return [_execute(connection, sql, params) for sql, params in queries]
+
+    def _session(self, connection: Connection) -> MySQLSession:
+        [(got,)] = _execute(connection, "SELECT GET_LOCK(?, ?)", [self._lock, self._busy_timeout])
+        if not got:
+            raise pymysql.err.OperationalError(_LOCK_WAIT_TIMEOUT, "another writer holds the lake's lock")
+        if not self._widened:
+            self._widen(connection)
+            self._widened = True
+        return MySQLSession(connection, self._lock)
+
+    def _widen(self, connection: Connection) -> None:
+        """Mends a lake that the reference made: times of whole seconds, and text in the server's default charset."""
+        columns = _execute(
+            connection,
+            "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = ? AND "
+            "data_type = 'datetime' AND datetime_precision < 6 AND column_name IN ('snapshot_time', 'schedule_start')",
+            [self._schema],
+        )
+        for table, column in columns:
+            if table in TABLES:
+                _execute(connection, f"ALTER TABLE {quoted(table)} MODIFY {quoted(column)} DATETIME(6)")
+        narrow = _execute(
+            connection,
+            "SELECT DISTINCT table_name FROM information_schema.columns WHERE table_schema = ? AND "
+            "(collation_name <> 'utf8mb4_bin' OR data_type = 'text')",
+            [self._schema],
+        )
+        for (table,) in narrow:
+            if table in TABLES:
+                changes = ", ".join(
+                    f"MODIFY {quoted(column.name)} {_TEXT}{' NOT NULL' if column.not_null else ''}"
+                    for column in TABLES[table].columns
+                    if self.types[column.type] == _TEXT
+                )
+                _execute(connection, f"ALTER TABLE {quoted(table)} {changes}")
+
+    def classify(self, error: BaseException) -> Failure:
+        if not isinstance(error, pymysql.MySQLError):
+            return Failure.FATAL
+        number = error.args[0] if error.args else None
+        if number in _COLLISION:
+            return Failure.COLLISION
+        if number in _TRANSIENT:
+            return Failure.TRANSIENT
+        # InterfaceError 0: a connection that was lost before, and is used again
+        lost = number in _LOST or (isinstance(error, pymysql.InterfaceError) and number in (0, "(0, '')"))
+        return Failure.LOST if lost else Failure.FATAL
+
+    def settled(self, error: CommitOutcomeUnknown) -> bool | None:
+        self.forget_connections()
+        # The old session holds the lock until it is over
+        [(got,)] = self.query(
+            f"SELECT CASE WHEN GET_LOCK(?, {_SETTLING_SECONDS}) = 1 THEN RELEASE_LOCK(?) END",
+            [self._lock] * 2,
+        )
+        if not got:
+            raise CatalogConnectionError(
+                f"The catalog {self.display} still runs a transaction whose connection was lost."
+            )
+        return None
+
+    def micros_sql(self, expression: str) -> str:
+        return f"TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', {expression})"
+
+    def inlined_type(self, column_type: str) -> str | None:
+        # The reference cannot inline on MySQL (it loses fractions of seconds and fails on lists), so the encoding is
+        # ours: that of SQLite, whole numbers as BIGINT and everything else as the text that DuckDB casts it to.
+        column_type = column_type.lower()
+        if column_type in ("variant", "geometry"):
+            return None
+        if column_type in ("boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"):
+            return "BIGINT"
+        return "LONGBLOB" if column_type == "blob" else _TEXT
+
+    def tables_sql(self) -> str:
+        return (
+            "SELECT table_name AS table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
+            f"AND table_schema = {_text_literal(self._schema)}"
+        )
+
+    def create_schema(self, session: Session) -> None:
+        if self.metadata_schema is not None:
+            session.create_table(f"CREATE DATABASE IF NOT EXISTS {quoted(self.metadata_schema)}")
+            session.create_table(f"USE {quoted(self.metadata_schema)}")
+
+
+def _bundles(rows: Sequence[Row]) -> Iterator[str]:
+    """The rows as VALUES lists of bounded size."""
+    bundle: list[str] = []
+    size = 0
+    for row in rows:
+        text = f"({', '.join(map(_literal, row))})"
+        if bundle and size + len(text) > _STATEMENT_BYTES:
+            yield ", ".join(bundle)
+            bundle, size = [], 0
+        bundle.append(text)
+        size += len(text)
+    if bundle:
+        yield ", ".join(bundle)
+
+
+def _connect_options(parameters: Any) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "host": parameters.get("host") or "localhost",
+        "port": int(parameters.get("port") or 0) or 3306,
+        "charset": "utf8mb4",
+        "autocommit": True,
+        "sql_mode": _MODE,
+        "init_command": "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        "program_name": "ducklake-spark",
+    }
+    options |= {key: parameters[key] for key in ("user", "password") if parameters.get(key)}
+    if parameters.get("socket"):
+        options["unix_socket"] = parameters["socket"]
+    mode = parameters.get("ssl_mode", "preferred").lower()
+    modes = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
+    if mode not in modes:
+        raise InvalidInputError(f'The MySQL ssl_mode is one of {", ".join(modes)}, not "{mode}".')
+    for key in ("ssl_crl", "ssl_crlpath"):
+        if parameters.get(key):
+            raise InvalidInputError(f"PyMySQL does not check revocation lists: remove {key}.")
+    tls = {
+        key: parameters[f"ssl_{key}"]
+        for key in ("ca", "capath", "cert", "key", "cipher")
+        if f"ssl_{key}" in parameters
+    }
+    if mode == "disabled":
+        options["ssl_disabled"] = True
+    elif tls or mode != "preferred":
+        verify = mode.startswith("verify_")
+        options["ssl"] = tls | {"verify_mode": verify, "check_hostname": mode == "verify_identity"}
+    return options

@@ -1,0 +1,277 @@
+"""What the four stores share: connections that are opened when needed and kept, and how driver errors reach users."""
+
+from __future__ import annotations
+
+import re
+import threading
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from ..errors import CatalogConnectionError, CatalogError, ClosedError, InvalidInputError, ReadOnlyError
+from .location import Location
+from .store import CommitOutcomeUnknown, Failure, Query, Row, Session, Store
+from .tables import TABLES
+
+
+class Closable(Protocol):
+    def close(self) -> object: ...
+
+
+C = TypeVar("C", bound=Closable)
+_IDLE_CONNECTIONS = 4
+_TOKENS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\?|%""")
+
+
+def quoted(name: str) -> str:
+    """A name as an SQL identifier."""
+    if "\0" in name or not name:
+        raise InvalidInputError(f"{name!r} cannot be the name of something in a database.")
+    return '"' + name.replace('"', '""') + '"'
+
+
+@lru_cache(maxsize=1024)
+def numbered(sql: str) -> str:
+    """`?` placeholders as `$1`, `$2` ..."""
+    numbers = iter(range(1, sql.count("?") + 1))
+    return _TOKENS.sub(lambda token: f"${next(numbers)}" if token[0] == "?" else token[0], sql)
+
+
+@lru_cache(maxsize=1024)
+def formatted(sql: str) -> str:
+    """`?` placeholders as `%s`, and every other percent sign doubled."""
+    return _TOKENS.sub(lambda token: "%s" if token[0] == "?" else token[0].replace("%", "%%"), sql)
+
+
+def values_sql(table: str, columns: int, rows: int) -> str:
+    """INSERT of several rows by position."""
+    row = f"({', '.join('?' * columns)})"
+    return f"INSERT INTO {quoted(table)} VALUES {', '.join([row] * rows)}"
+
+
+class WriteSession(Session, Generic[C]):
+    """A session on one connection whose COMMIT the store sends. `token` tells a lost transaction from others."""
+
+    token: object = None
+
+    def __init__(self, connection: C) -> None:
+        self.connection = connection
+
+    def flush(self) -> None:
+        pass
+
+    @abstractmethod
+    def commit(self) -> None:
+        """COMMIT; everything before it was flushed."""
+
+    @abstractmethod
+    def rollback(self) -> None:
+        """ROLLBACK, after which the connection can be used again."""
+
+    def finish(self) -> None:
+        """What is to be done after COMMIT or ROLLBACK, before the connection goes back."""
+
+
+class PooledStore(Store, Generic[C]):
+    """A store whose connections are kept between uses.
+
+    There is no upper bound and nobody waits for a connection: a thread of the JVM may need one while the thread that
+    waits for it holds another.
+    """
+
+    types: ClassVar[dict[str, str]]
+    """The database's types for the logical types of `tables.py`."""
+
+    def __init__(
+        self, location: Location, *, metadata_schema: str | None = None, read_only: bool = False
+    ) -> None:
+        self.location = location
+        self.display = location.display
+        self.metadata_schema = metadata_schema
+        self.read_only = read_only
+        self._idle: list[C] = []
+        self._guard = threading.Lock()
+        self._closed = False
+
+    # What a database has to say for itself
+
+    @abstractmethod
+    def _connect(self) -> C:
+        """A new connection. Raises a driver's exception or a CatalogConnectionError that knows better."""
+
+    @abstractmethod
+    def _fetch(self, connection: C, queries: Sequence[Query]) -> list[list[Row]]:
+        """Rows of the queries."""
+
+    @abstractmethod
+    def _session(self, connection: C) -> WriteSession[C]:
+        """Begins a write transaction."""
+
+    # Queries
+
+    def query(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        return self.query_many([(sql, params)])[0]
+
+    def query_many(self, queries: Sequence[Query]) -> list[list[Row]]:
+        while True:
+            connection, reused = self._take()
+            try:
+                rows = self._fetch(connection, queries)
+            except self.driver_errors as error:
+                self._discard(connection)
+                if reused and self.classify(error) is Failure.LOST:
+                    self.forget_connections()  # the others died with it; reads can be repeated
+                    continue
+                raise self.translated(error) from error
+            except BaseException:
+                self._discard(connection)
+                raise
+            self._give(connection)
+            return rows
+
+    def table_names(self) -> set[str]:
+        return {name for (name,) in self.query(self.tables_sql())}
+
+    def has_table(self, table: str) -> bool:
+        return bool(self.query(f"SELECT 1 FROM ({self.tables_sql()}) AS t WHERE t.table_name = ?", [table]))
+
+    # Transactions
+
+    @contextmanager
+    def begin(self) -> Iterator[Session]:
+        if self.read_only:
+            raise ReadOnlyError(f"The lake {self.display} was attached read-only.")
+        with self._writer():
+            session = self._begun()
+            healthy = False
+            try:
+                try:
+                    yield session
+                    session.flush()
+                except BaseException as error:
+                    if isinstance(error, self.driver_errors) and self.classify(error) is Failure.LOST:
+                        self.forget_connections()
+                    else:
+                        healthy = self._rolled_back(session)
+                    raise
+                self._commit(session)
+                healthy = True
+            finally:
+                (self._give if healthy else self._discard)(session.connection)
+
+    def _begun(self) -> WriteSession[C]:
+        while True:
+            connection, reused = self._take()
+            try:
+                return self._session(connection)
+            except BaseException as error:
+                self._discard(connection)
+                if reused and isinstance(error, self.driver_errors) and self.classify(error) is Failure.LOST:
+                    self.forget_connections()
+                    continue
+                raise
+
+    def _rolled_back(self, session: WriteSession[C]) -> bool:
+        try:
+            session.rollback()
+            session.finish()
+        except self.driver_errors:  # the error that made us roll back says more than this one
+            return False
+        return True
+
+    def _commit(self, session: WriteSession[C]) -> None:
+        try:
+            session.commit()
+        except self.driver_errors as error:
+            if self.classify(error) is Failure.LOST:
+                self.forget_connections()
+                raise CommitOutcomeUnknown(session.token) from error
+            self._rolled_back(session)
+            raise
+        with suppress(*self.driver_errors):  # the transaction is committed: nothing may say otherwise
+            session.finish()
+
+    @contextmanager
+    def _writer(self) -> Iterator[None]:
+        """Serializes writers where that takes no connection."""
+        yield
+
+    def settled(self, error: CommitOutcomeUnknown) -> bool | None:
+        return None
+
+    # Tables
+
+    def create_table_sql(
+        self, table: str, columns: Sequence[tuple[str, str]], *, constraints: bool = True
+    ) -> str:
+        definition = TABLES.get(table) if constraints else None
+        not_null = {column.name for column in definition.columns if column.not_null} if definition else set()
+        key = definition.primary_key if definition else None
+        parts = (
+            f"{quoted(name)} {self.types.get(kind, kind)}"
+            + (" PRIMARY KEY" if name == key else " NOT NULL" if name in not_null else "")
+            for name, kind in columns
+        )
+        return f"CREATE TABLE {quoted(table)}({', '.join(parts)})"
+
+    # Connections
+
+    def translated(self, error: BaseException) -> CatalogError:
+        """A driver's exception as an error for users."""
+        if self.classify(error) is Failure.LOST:
+            return CatalogConnectionError(
+                f"The catalog {self.display} cannot be reached: {_text(error)} Check that the database is running and "
+                "that host, port, user and password are right."
+            )
+        return CatalogError(f"The catalog {self.display} refused a statement: {_text(error)}")
+
+    def close(self) -> None:
+        self._closed = True
+        self.forget_connections()
+
+    def forget_connections(self) -> None:
+        with self._guard:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            self._discard(connection)
+
+    def _take(self) -> tuple[C, bool]:
+        with self._guard:
+            if self._closed:
+                raise ClosedError(f"The lake {self.display} was closed. Attach it again to use it.")
+            if self._idle:
+                return self._idle.pop(), True
+        return self._opened(), False
+
+    def _opened(self) -> C:
+        try:
+            return self._connect()
+        except self.driver_errors as error:
+            raise CatalogConnectionError(
+                f"The catalog {self.display} cannot be opened: {_text(error)}{self._advice(error)}"
+            ) from error
+
+    def _advice(self, error: BaseException) -> str:
+        """A sentence that says what to do when a connection could not be opened."""
+        return " Check that the database is running and that host, port, user and password are right."
+
+    def _give(self, connection: C) -> None:
+        with self._guard:
+            if not self._closed and len(self._idle) < _IDLE_CONNECTIONS:
+                self._idle.append(connection)
+                return
+        self._discard(connection)
+
+    def _discard(self, connection: C) -> None:
+        with suppress(
+            Exception
+        ):  # closing a broken connection may fail in any way, and nobody needs it any more
+            connection.close()
+
+
+def _text(error: BaseException) -> str:
+    arguments = error.args[1:] if len(error.args) > 1 and isinstance(error.args[0], int) else (error,)
+    text = " ".join(str(part) for part in arguments).strip()
+    return text if text.endswith((".", "!", "?")) else f"{text}."
