@@ -19,6 +19,7 @@ help: ## Show this list
 		printf '  make %-14s %s\n' "$$name" "$$text"; done
 
 venv: $(VENV)/.stamp ## Make .venv with the package and its development tools
+	@:
 
 $(VENV)/.stamp: pyproject.toml
 	@scripts/venv $(VENV)
