@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
 
 from tests.interop.oracle import Oracle
+from tests.servers import MySQLServer, PostgresServer, running, start_mysql, start_postgres
 
 hypothesis.settings.register_profile("quick", deadline=None)
 hypothesis.settings.register_profile("deep", deadline=None, max_examples=5000)
@@ -26,3 +28,33 @@ def oracle(_oracle_process: Oracle) -> Iterator[Oracle]:
     """DuckDB's own extension with nothing attached; one process serves the whole run."""
     yield _oracle_process
     _oracle_process.reset()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    with running(start_postgres) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mysql_server() -> Iterator[MySQLServer]:
+    with running(start_mysql) as server:
+        yield server
+
+
+@pytest.fixture
+def make_location(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
+    """The attach string of a new, empty catalog database of a kind; servers start when they are first asked for."""
+
+    def make(kind: str) -> str:
+        if kind in ("postgres", "mysql"):
+            return f"ducklake:{kind}:{request.getfixturevalue(f'{kind}_server').fresh_database()}"
+        return f"ducklake:{kind}:{tmp_path / f'lake.{kind}'}"
+
+    return make
+
+
+@pytest.fixture(params=["duckdb", "sqlite", "postgres", "mysql"])
+def location(request: pytest.FixtureRequest, make_location: Callable[[str], str]) -> str:
+    """The attach string of a new, empty catalog database, once for each kind."""
+    return make_location(request.param)

@@ -9,10 +9,13 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -23,6 +26,7 @@ POSTGRES_PLACES = (
     "/opt/homebrew/opt/postgresql*/bin",
 )
 PASSWORD = "s3cret'pass word"
+MYSQL_PASSWORD = "s3cretpass"
 
 
 def find_binary(names: Sequence[str], places: Sequence[str] = ()) -> str:
@@ -51,9 +55,6 @@ def as_user(name: str, folder: Path) -> Callable[[], None] | None:
         return None
     user = pwd.getpwnam(name)
     os.chown(folder, user.pw_uid, user.pw_gid)
-    for parent in folder.parents:  # pytest's folders are closed to other users
-        if parent.stat().st_mode & 0o001 == 0:
-            parent.chmod(parent.stat().st_mode | 0o011)
 
     def drop() -> None:
         os.setgid(user.pw_gid)
@@ -108,6 +109,9 @@ class Server:
         self.start()
 
 
+ServerT = TypeVar("ServerT", bound=Server)
+
+
 class PostgresServer(Server):
     def conninfo(self, database: str) -> str:
         return f"host=127.0.0.1 port={self.port} user=lake password='{_libpq_quoted(PASSWORD)}' dbname={database}"
@@ -146,11 +150,19 @@ class MySQLServer(Server):
         return self.conninfo(name)
 
 
-MYSQL_PASSWORD = "s3cretpass"
-
-
 def _libpq_quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
+@contextmanager
+def running(start: Callable[[Path], ServerT]) -> Iterator[ServerT]:
+    """A server in a folder outside of pytest's, whose folders are closed to the users that servers run as."""
+    with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as folder:
+        server = start(Path(folder))
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 def start_postgres(folder: Path) -> PostgresServer:

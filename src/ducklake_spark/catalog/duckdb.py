@@ -50,6 +50,29 @@ def _rows(cursor: duckdb.DuckDBPyConnection) -> list[Row]:
     return [tuple(row) for row in lists]
 
 
+def _literals(rows: Sequence[Row]) -> str | None:
+    """A few rows as SQL text, or None when a value has no literal that means exactly it.
+
+    DuckDB takes about 70 microseconds for each parameter, which makes parameters the slowest way by ten times.
+    """
+    lines = []
+    for row in rows:
+        values = []
+        for value in row:
+            if value is None:
+                values.append("NULL")
+            elif type(value) is int:
+                values.append(str(value))
+            elif type(value) is bool:
+                values.append("true" if value else "false")
+            elif type(value) is str and "\0" not in value:
+                values.append("'" + value.replace("'", "''") + "'")
+            else:
+                return None
+        lines.append(f"({', '.join(values)})")
+    return ", ".join(lines)
+
+
 class DuckDBSession(WriteSession["duckdb.DuckDBPyConnection"]):
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         return _rows(self.connection.execute(sql, list(params)))
@@ -60,7 +83,10 @@ class DuckDBSession(WriteSession["duckdb.DuckDBPyConnection"]):
     def insert(self, table: str, rows: Sequence[Row]) -> None:
         if not rows:
             return
-        if len(rows) > _ARROW_ROWS and self._insert_arrow(table, rows):
+        if len(rows) <= _ARROW_ROWS and (values := _literals(rows)):
+            self.connection.execute(f"INSERT INTO {quoted(table)} VALUES {values}")
+            return
+        if self._insert_arrow(table, rows):
             return
         for start in range(0, len(rows), _ARROW_ROWS):
             chunk = rows[start : start + _ARROW_ROWS]

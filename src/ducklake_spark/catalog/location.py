@@ -190,13 +190,11 @@ def _mysql(text: str) -> Location:
 def _url_parameters(url: str, database_key: str) -> dict[str, str]:
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
+        several = "," in parts.netloc.rpartition("@")[2]  # libpq takes several hosts, and parses them itself
+        host = parts.netloc.rpartition("@")[2] if several else parts.hostname
+        port = None if several else parts.port
     except ValueError:
         raise InvalidInputError("The connection URL of the catalog cannot be parsed.") from None
-    if (
-        "," in parts.netloc
-    ):  # libpq takes several hosts; the driver parses them, the display shows them as one
-        host, port = unquote(parts.netloc.rpartition("@")[2]), None
     found = {
         "host": unquote(host) if host else None,
         "port": str(port) if port else None,

@@ -9,10 +9,12 @@ import datetime
 import decimal
 import hashlib
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
-from ..errors import CatalogConnectionError, InvalidInputError, MissingDriverError
+from ..errors import CatalogConnectionError, CatalogError, InvalidInputError, MissingDriverError
 from .location import Location
 from .pool import PooledStore, WriteSession, formatted, quoted
 from .store import CommitOutcomeUnknown, Failure, Query, Row, Session
@@ -79,16 +81,18 @@ class MySQLSession(WriteSession[Connection]):
 
     def __init__(self, connection: Connection, lock: str) -> None:
         super().__init__(connection)
+        self.token = connection.thread_id()
         self._lock = lock
         self._begun = False
         self._created: list[str] = []
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-        self._begin()
+        # Under the lock nobody else writes: a look before the first write needs no transaction
         return _execute(self.connection, sql, params)
 
     def execute(self, sql: str, params: Sequence[Any] = ()) -> None:
-        self.query(sql, params)
+        self._begin()
+        _execute(self.connection, sql, params)
 
     def insert(self, table: str, rows: Sequence[Row]) -> None:
         self._begin()
@@ -143,6 +147,7 @@ class MySQLSession(WriteSession[Connection]):
 
 class MySQLStore(PooledStore[Connection]):
     kind = "mysql"
+    needs_marker = True
     now_sql = "UTC_TIMESTAMP(6)"
     types = {  # noqa: RUF012  # a constant
         "BIGINT": "BIGINT", "VARCHAR": _TEXT, "BOOLEAN": "BOOLEAN", "UUID": _TEXT, "TIMESTAMPTZ": "DATETIME(6)",
@@ -228,16 +233,21 @@ class MySQLStore(PooledStore[Connection]):
 
     def settled(self, error: CommitOutcomeUnknown) -> bool | None:
         self.forget_connections()
-        # The old session holds the lock until it is over
-        [(got,)] = self.query(
-            f"SELECT CASE WHEN GET_LOCK(?, {_SETTLING_SECONDS}) = 1 THEN RELEASE_LOCK(?) END",
-            [self._lock] * 2,
-        )
-        if not got:
-            raise CatalogConnectionError(
-                f"The catalog {self.display} still runs a transaction whose connection was lost."
+        end = time.monotonic() + _SETTLING_SECONDS
+        while time.monotonic() < end:
+            # The old session holds the lock until it is over
+            [(freed,)] = self.query(
+                "SELECT CASE WHEN GET_LOCK(?, 1) = 1 THEN RELEASE_LOCK(?) END", [self._lock, self._lock]
             )
-        return None
+            if freed:
+                return None
+            if self.query("SELECT IS_USED_LOCK(?)", [self._lock]) == [(error.token,)]:
+                # The server may not notice for hours that nobody is at the other end
+                with suppress(CatalogError):  # it ended by itself in between
+                    self.query(f"KILL CONNECTION {error.token:d}")
+        raise CatalogConnectionError(
+            f"The catalog {self.display} still runs a transaction whose connection was lost."
+        )
 
     def micros_sql(self, expression: str) -> str:
         return f"TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', {expression})"

@@ -30,6 +30,7 @@ _PARAMETERS = 30_000  # the protocol's limit is 65,535
 _TRANSIENT = {"40001", "40P01", "55P03"}
 _LOST = {"57P01", "57P02", "57P03", "40003"}
 _SETTLING_SECONDS = 120
+_PATIENCE_SECONDS = 1
 _INLINED = {
     "boolean": "boolean",
     "int8": "smallint",
@@ -71,7 +72,7 @@ class PostgresSession(WriteSession[Connection]):
         super().__init__(connection)
         self._enter()
         connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-        self._transaction = connection.execute("SELECT txid_current()")
+        self._transaction = connection.execute("SELECT txid_current(), pg_backend_pid()")
 
     def _enter(self) -> None:
         self._pipeline = self.connection.pipeline()
@@ -110,8 +111,7 @@ class PostgresSession(WriteSession[Connection]):
     def flush(self) -> None:
         self._bundle.sync()
         if self.token is None:
-            row = self._transaction.fetchone()
-            self.token = row[0] if row else None
+            self.token = self._transaction.fetchone()
 
     def commit(self) -> None:
         self._leave()
@@ -126,6 +126,8 @@ class PostgresSession(WriteSession[Connection]):
 
 class PostgresStore(PooledStore[Connection]):
     kind = "postgres"
+    serializes_writers = False  # the primary key of ducklake_snapshot does that at the first statement
+    options_lock_sql = "LOCK TABLE ducklake_metadata IN SHARE ROW EXCLUSIVE MODE"
     now_sql = "now()"
     identifier_limit = 63
     # A key of our own; the database it is taken in is the lake's
@@ -184,21 +186,29 @@ class PostgresStore(PooledStore[Connection]):
         return Failure.LOST if state in _LOST or state.startswith("08") else Failure.FATAL
 
     def settled(self, error: CommitOutcomeUnknown) -> bool | None:
-        if error.token is None:
+        if not isinstance(error.token, tuple):
             return None
+        transaction, process = error.token
         self.forget_connections()
-        end = time.monotonic() + _SETTLING_SECONDS
-        while time.monotonic() < end:
+        start = time.monotonic()
+        while time.monotonic() < start + _SETTLING_SECONDS:
             # after a failover to a server that lags behind, the transaction may be in the future: NULL
             [(status,)] = self.query(
                 "SELECT CASE WHEN CAST(? AS bigint) <= txid_current() THEN txid_status(CAST(? AS bigint)) END",
-                [error.token, error.token],
+                [transaction, transaction],
             )
             if status != "in progress":
                 return {"committed": True, "aborted": False}.get(status)
+            if time.monotonic() > start + _PATIENCE_SECONDS:
+                # The server may not notice for hours that nobody is at the other end
+                self.query(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE pid = ? AND CAST(backend_xid AS text) = ?",
+                    [process, str(transaction % 2**32)],
+                )
             time.sleep(0.05)
         raise CatalogConnectionError(
-            f"The catalog {self.display} still runs transaction {error.token}, whose connection was lost."
+            f"The catalog {self.display} still runs transaction {transaction}, whose connection was lost."
         )
 
     def micros_sql(self, expression: str) -> str:

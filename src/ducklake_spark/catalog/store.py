@@ -73,6 +73,12 @@ class Store(ABC):
     """An expression for the present time, in the type of `snapshot_time`."""
     identifier_limit: ClassVar[int | None] = None
     """The longest column name in bytes, where the database has such a limit."""
+    serializes_writers: ClassVar[bool] = True
+    """Whether `begin()` keeps every other writer out, so that the newest snapshot can be read inside."""
+    needs_marker: ClassVar[bool] = False
+    """Whether a lost COMMIT can only be told by the time of its snapshot, because `settled()` cannot."""
+    options_lock_sql: ClassVar[str | None] = None
+    """A statement that keeps others from changing options, where `begin()` does not do that already."""
     creation_lock_sql: ClassVar[str | None] = None
     """A query that makes creators of a lake wait for each other, where `begin()` does not do that already."""
     transactional_ddl: ClassVar[bool] = True

@@ -1,0 +1,359 @@
+"""The lake at one snapshot: schemas, tables, views and macros, each found by a query of its own and remembered."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ducklake_spark.catalog.store import Query, Row, Store
+from ducklake_spark.errors import CatalogError, SnapshotNotFoundError
+from ducklake_spark.format.columns import ColumnDef
+from ducklake_spark.format.objects import (
+    MacroDef,
+    MacroImpl,
+    MacroParameter,
+    SchemaDef,
+    Snapshot,
+    TableDef,
+    ViewDef,
+    parse_quoted_list,
+)
+from ducklake_spark.format.partitioning import Partitioning, PartitionKey
+from ducklake_spark.format.sorting import Sorting, SortKey
+from ducklake_spark.format.types import fold
+
+_LIVE = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
+
+_KEY = '"key"'  # a reserved word in MySQL
+
+V = TypeVar("V")
+
+
+class Cache:
+    """What was found, by schema version: at one version the catalog never changes. The oldest entries make room."""
+
+    def __init__(self, size: int = 20_000) -> None:
+        self._entries: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._lock = threading.Lock()
+        self._size = size
+
+    def get(self, key: tuple[Any, ...], load: Callable[[], V]) -> V:
+        """The remembered value, or the loaded one."""
+        with self._lock:
+            if key in self._entries:
+                self._entries.move_to_end(key)
+                found: V = self._entries[key]
+                return found
+        value = load()
+        with self._lock:
+            self._entries[key] = value
+            while len(self._entries) > self._size:
+                self._entries.popitem(last=False)
+        return value
+
+
+def latest_query(store: Store) -> Query:
+    """The newest snapshot."""
+    return f"{_snapshot_sql(store)} WHERE snapshot_id = (SELECT max(snapshot_id) FROM ducklake_snapshot)", ()
+
+
+def _snapshot_sql(store: Store) -> str:
+    return (
+        f"SELECT snapshot_id, {store.micros_sql('snapshot_time')}, schema_version, next_catalog_id, next_file_id "
+        "FROM ducklake_snapshot"
+    )
+
+
+def snapshot_of(rows: Sequence[Row]) -> Snapshot:
+    """The snapshot in the rows of `latest_query`."""
+    if not rows:
+        raise CatalogError(
+            "The lake has no snapshots: its catalog is damaged. Restore ducklake_snapshot from a backup."
+        )
+    return Snapshot(*(int(value) for value in rows[0]))
+
+
+def snapshot_at_version(store: Store, version: int) -> Snapshot:
+    """The snapshot with this id.
+
+    Raises:
+        SnapshotNotFoundError: There is none, or it was expired.
+    """
+    rows = store.query(f"{_snapshot_sql(store)} WHERE snapshot_id = ?", (version,))
+    if not rows:
+        first, last = store.query("SELECT min(snapshot_id), max(snapshot_id) FROM ducklake_snapshot")[0]
+        raise SnapshotNotFoundError(
+            f"No snapshot found at version {version}: the lake has versions {first} to {last}, less those that were "
+            "expired."
+        )
+    return snapshot_of(rows)
+
+
+def snapshot_at_time(store: Store, micros: int, text: str) -> Snapshot:
+    """The newest snapshot that is not younger than a time.
+
+    Raises:
+        SnapshotNotFoundError: All are younger.
+    """
+    time = store.micros_sql("snapshot_time")
+    rows = store.query(
+        f"{_snapshot_sql(store)} WHERE {time} <= ? ORDER BY {time} DESC, snapshot_id DESC LIMIT 1", (micros,)
+    )
+    if not rows:
+        raise SnapshotNotFoundError(f"No snapshot found at timestamp {text}: the oldest one is younger.")
+    return snapshot_of(rows)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A table or view in a listing, without its columns."""
+
+    object_id: int
+    schema_id: int
+    name: str
+
+
+class SnapshotReader:
+    """Looks up objects as of one snapshot."""
+
+    def __init__(self, store: Store, snapshot: Snapshot, cache: Cache) -> None:
+        self.store, self.snapshot, self._cache = store, snapshot, cache
+
+    def _cached(self, load: Callable[[], V], *key: Any) -> V:
+        return self._cache.get((self.snapshot.schema_version, *key), load)
+
+    @property
+    def _at(self) -> tuple[int, int]:
+        return (self.snapshot.snapshot_id, self.snapshot.snapshot_id)
+
+    def schemas(self) -> tuple[SchemaDef, ...]:
+        """All schemas."""
+
+        def load() -> tuple[SchemaDef, ...]:
+            rows = self.store.query(
+                "SELECT schema_id, schema_uuid, schema_name, path, path_is_relative FROM ducklake_schema "
+                f"WHERE {_LIVE} ORDER BY schema_id",
+                self._at,
+            )
+            return tuple(
+                SchemaDef(i, str(u), name, path, bool(relative)) for i, u, name, path, relative in rows
+            )
+
+        return self._cached(load, "schemas")
+
+    def schema_of(self, object_id: int) -> SchemaDef:
+        """The schema with this id."""
+        return next(schema for schema in self.schemas() if schema.schema_id == object_id)
+
+    def table(self, schema_id: int, name: str) -> TableDef | None:
+        """The table with this name, without regard to case."""
+
+        def load() -> TableDef | None:
+            found = self._load_tables("schema_id = ? AND lower(table_name) = lower(?)", (schema_id, name))
+            return next((table for table in found if fold(table.name) == fold(name)), None)
+
+        return self._cached(load, "table", schema_id, fold(name))
+
+    def table_of(self, table_id: int) -> TableDef | None:
+        """The table with this id."""
+        return self._cached(
+            lambda: next(iter(self._load_tables("table_id = ?", (table_id,))), None), "table id", table_id
+        )
+
+    def all_tables(self) -> tuple[TableDef, ...]:
+        """Every table with its columns: for statements that look at all of them."""
+        return self._cached(lambda: tuple(self._load_tables("1 = 1", ())), "all tables")
+
+    def tables(self, schema_id: int) -> tuple[Entry, ...]:
+        """The tables of a schema, without their columns."""
+        return self._entries("ducklake_table", "table", schema_id)
+
+    def views(self, schema_id: int) -> tuple[Entry, ...]:
+        """The views of a schema."""
+        return self._entries("ducklake_view", "view", schema_id)
+
+    def _entries(self, table: str, kind: str, schema_id: int) -> tuple[Entry, ...]:
+        def load() -> tuple[Entry, ...]:
+            rows = self.store.query(
+                f"SELECT {kind}_id, {kind}_name FROM {table} WHERE schema_id = ? AND {_LIVE} ORDER BY {kind}_id",
+                (schema_id, *self._at),
+            )
+            return tuple(Entry(i, schema_id, name) for i, name in rows)
+
+        return self._cached(load, table, schema_id)
+
+    def _load_tables(self, where: str, params: Sequence[Any]) -> list[TableDef]:
+        """Tables with all their parts, in one round trip."""
+        scope = f"table_id IN (SELECT table_id FROM ducklake_table WHERE {where} AND {_LIVE})"
+        inner = (*params, *self._at)
+        tables, columns, highest, tags, column_tags, partitions, sorts = self.store.query_many(
+            [
+                (
+                    "SELECT table_id, table_uuid, schema_id, table_name, path, path_is_relative FROM ducklake_table "
+                    f"WHERE {where} AND {_LIVE} ORDER BY table_id",
+                    inner,
+                ),
+                (
+                    "SELECT table_id, column_id, column_name, column_type, nulls_allowed, initial_default, "
+                    "default_value, default_value_type, parent_column FROM ducklake_column "
+                    f"WHERE {scope} AND {_LIVE} ORDER BY table_id, column_order, column_id",
+                    (*inner, *self._at),
+                ),
+                (
+                    f"SELECT table_id, max(column_id) FROM ducklake_column WHERE {scope} GROUP BY table_id",
+                    inner,
+                ),
+                (
+                    f"SELECT object_id, value FROM ducklake_tag WHERE {_KEY} = 'comment' AND value IS NOT NULL AND "
+                    f"object_id IN (SELECT table_id FROM ducklake_table WHERE {where} AND {_LIVE}) AND {_LIVE}",
+                    (*inner, *self._at),
+                ),
+                (
+                    "SELECT table_id, column_id, value FROM ducklake_column_tag "
+                    f"WHERE {_KEY} = 'comment' AND value IS NOT NULL AND {scope} AND {_LIVE}",
+                    (*inner, *self._at),
+                ),
+                (
+                    "SELECT i.table_id, i.partition_id, c.column_id, c.transform FROM (SELECT partition_id, table_id "
+                    f"FROM ducklake_partition_info WHERE {scope} AND {_LIVE}) i LEFT JOIN ducklake_partition_column c "
+                    "ON c.partition_id = i.partition_id ORDER BY i.partition_id, c.partition_key_index",
+                    (*inner, *self._at),
+                ),
+                (
+                    "SELECT i.table_id, i.sort_id, e.expression, e.sort_direction, e.null_order, e.dialect FROM "
+                    f"(SELECT sort_id, table_id FROM ducklake_sort_info WHERE {scope} AND {_LIVE}) i JOIN "
+                    "ducklake_sort_expression e ON e.sort_id = i.sort_id ORDER BY i.sort_id, e.sort_key_index",
+                    (*inner, *self._at),
+                ),
+            ]
+        )
+        return _assemble(tables, columns, highest, tags, column_tags, partitions, sorts)
+
+    def view(self, schema_id: int, name: str) -> ViewDef | None:
+        """The view with this name, without regard to case."""
+
+        def load() -> ViewDef | None:
+            rows, tags = self.store.query_many(
+                [
+                    (
+                        'SELECT view_id, view_uuid, schema_id, view_name, dialect, "sql", column_aliases '
+                        f"FROM ducklake_view WHERE schema_id = ? AND lower(view_name) = lower(?) AND {_LIVE}",
+                        (schema_id, name, *self._at),
+                    ),
+                    (
+                        f"SELECT object_id, value FROM ducklake_tag WHERE {_KEY} = 'comment' AND value IS NOT NULL AND "
+                        "object_id IN (SELECT view_id FROM ducklake_view WHERE schema_id = ? AND "
+                        f"lower(view_name) = lower(?)) AND {_LIVE}",
+                        (schema_id, name, *self._at),
+                    ),
+                ]
+            )
+            comments = {int(object_id): str(value) for object_id, value in tags}
+            for i, u, schema, view_name, dialect, sql, aliases in rows:
+                if fold(view_name) == fold(name):
+                    names = parse_quoted_list(aliases)
+                    return ViewDef(i, str(u), schema, view_name, dialect, sql, names, comments.get(i))
+            return None
+
+        return self._cached(load, "view", schema_id, fold(name))
+
+    def macros(self, schema_id: int) -> tuple[MacroDef, ...]:
+        """All macros of a schema."""
+
+        def load() -> tuple[MacroDef, ...]:
+            scope = f"macro_id IN (SELECT macro_id FROM ducklake_macro WHERE schema_id = ? AND {_LIVE})"
+            inner = (schema_id, *self._at)
+            macros, impls, parameters = self.store.query_many(
+                [
+                    (
+                        f"SELECT macro_id, macro_name FROM ducklake_macro WHERE schema_id = ? AND {_LIVE} "
+                        "ORDER BY macro_id",
+                        inner,
+                    ),
+                    (
+                        'SELECT macro_id, impl_id, dialect, "sql", type FROM ducklake_macro_impl '
+                        f"WHERE {scope} ORDER BY macro_id, impl_id",
+                        inner,
+                    ),
+                    (
+                        "SELECT macro_id, impl_id, parameter_name, parameter_type, default_value, default_value_type "
+                        f"FROM ducklake_macro_parameters WHERE {scope} ORDER BY macro_id, impl_id, column_id",
+                        inner,
+                    ),
+                ]
+            )
+            by_impl = defaultdict(list)
+            for macro_id, impl_id, name, type_, value, value_type in parameters:
+                has_default = value is not None and not (value == "NULL" and value_type == "unknown")
+                by_impl[macro_id, impl_id].append(
+                    MacroParameter(name, type_, value if has_default else None, value_type)
+                )
+            by_macro = defaultdict(list)
+            for macro_id, impl_id, dialect, sql, type_ in impls:
+                by_macro[macro_id].append(MacroImpl(sql, type_, tuple(by_impl[macro_id, impl_id]), dialect))
+            return tuple(MacroDef(i, schema_id, name, tuple(by_macro[i])) for i, name in macros)
+
+        return self._cached(load, "macros", schema_id)
+
+
+def _assemble(
+    tables: Iterable[Row],
+    columns: Iterable[Row],
+    highest: Iterable[Row],
+    tags: Iterable[Row],
+    column_tags: Iterable[Row],
+    partitions: Iterable[Row],
+    sorts: Iterable[Row],
+) -> list[TableDef]:
+    children: dict[tuple[int, int | None], list[Row]] = defaultdict(list)
+    for row in columns:
+        children[row[0], row[8]].append(row)
+    comments = {int(object_id): str(value) for object_id, value in tags}
+    column_comments = {(table_id, column_id): value for table_id, column_id, value in column_tags}
+    next_ids = {table_id: int(value) + 1 for table_id, value in highest}
+    partition_of: dict[int, Partitioning] = {}
+    for table_id, partition_id, column_id, transform in partitions:
+        known = partition_of.get(table_id)
+        keys = known.keys if known is not None and known.partition_id == partition_id else ()
+        key = () if column_id is None else (PartitionKey(column_id, transform),)
+        partition_of[table_id] = Partitioning(partition_id, keys + key)
+    sort_of: dict[int, Sorting] = {}
+    for table_id, sort_id, expression, direction, null_order, dialect in sorts:
+        keys_before = sort_of[table_id].keys if table_id in sort_of else ()
+        sort_of[table_id] = Sorting(
+            sort_id, (*keys_before, SortKey(expression, direction, null_order, dialect))
+        )
+
+    def build(row: Row) -> ColumnDef:
+        table_id, column_id, name, type_, nulls_allowed, initial, default, default_type, _ = row
+        return ColumnDef(
+            column_id,
+            name,
+            type_.lower(),
+            bool(nulls_allowed),
+            initial,
+            None if default == "NULL" else default,
+            default_type or "",
+            tuple(build(child) for child in children.get((table_id, column_id), ())),
+            column_comments.get((table_id, column_id)),
+        )
+
+    return [
+        TableDef(
+            table_id,
+            str(table_uuid),
+            schema_id,
+            name,
+            path,
+            bool(relative),
+            tuple(build(row) for row in children.get((table_id, None), ())),
+            next_ids.get(table_id, 1),
+            partition_of.get(table_id),
+            sort_of.get(table_id),
+            comments.get(table_id),
+        )
+        for table_id, table_uuid, schema_id, name, path, relative in tables
+    ]

@@ -1,0 +1,308 @@
+"""A transaction: a start snapshot, pending changes that its own reads see, and a commit that loses nothing."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ducklake_spark.catalog.snapshot import SnapshotReader, latest_query, snapshot_of
+from ducklake_spark.catalog.store import CommitOutcomeUnknown, Failure, Session, Store
+from ducklake_spark.errors import CommitUnknownError, DuckLakeError, RetryLimitError, TransactionError
+from ducklake_spark.format.changes import ChangeSet, parse_changes
+from ducklake_spark.format.columns import RESERVED_NAMES
+from ducklake_spark.format.conflicts import Theirs, check
+from ducklake_spark.format.edits import Change, Edit, Edits
+from ducklake_spark.format.objects import MacroDef, SchemaDef, Snapshot, TableDef, ViewDef, is_local
+from ducklake_spark.format.options import Options
+from ducklake_spark.format.rows import Batch, CommitInfo, Insert, build
+from ducklake_spark.format.types import duckdb_name, fold, walk
+
+T = TypeVar("T", TableDef, ViewDef)
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How often a commit is tried, and how long it waits between tries."""
+
+    max_retry_count: int = 10
+    retry_wait_ms: float = 100
+    retry_backoff: float = 1.5
+
+    def wait(self, attempt: int) -> None:
+        """Sleeps before the next attempt, for a time that differs between rivals."""
+        factor = random.uniform(0.5, 1.0) * self.retry_backoff**attempt
+        time.sleep(self.retry_wait_ms / 1000 * factor)
+
+
+class Transaction:
+    """Changes on top of one snapshot. Reads see the snapshot with the changes; nobody else sees them before commit."""
+
+    def __init__(
+        self, reader: SnapshotReader, options: Options, policy: RetryPolicy, info: CommitInfo | None = None
+    ) -> None:
+        self.reader, self._options, self._policy = reader, options, policy
+        self.info = info or CommitInfo()
+        self.edits = Edits()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot that it began with."""
+        return self.reader.snapshot
+
+    @property
+    def store(self) -> Store:
+        """The catalog database."""
+        return self.reader.store
+
+    @property
+    def options(self) -> Options:
+        """The options in force, own changes included."""
+        return self._options.overlaid(self.edits.options)
+
+    def apply(self, change: Change) -> None:
+        """Adds a change that was checked against what this transaction sees."""
+        self.edits.apply(change)
+
+    # What the transaction sees.
+
+    def schemas(self) -> list[SchemaDef]:
+        """All schemas."""
+        pending = self.edits.schemas
+        seen = [schema for schema in self.reader.schemas() if schema.schema_id not in pending]
+        return seen + [edit.now for edit in pending.values() if edit.now is not None]
+
+    def schema(self, name: str) -> SchemaDef | None:
+        """The schema with this name."""
+        return next((schema for schema in self.schemas() if fold(schema.name) == fold(name)), None)
+
+    def schema_of(self, schema_id: int) -> SchemaDef:
+        """The schema with this id."""
+        return next(schema for schema in self.schemas() if schema.schema_id == schema_id)
+
+    def table(self, schema: SchemaDef, name: str) -> TableDef | None:
+        """The table with this name."""
+        found = _pending(self.edits.tables, schema, name)
+        if found is None and not is_local(schema.schema_id):
+            found = self.reader.table(schema.schema_id, name)
+            if found is not None and found.table_id in self.edits.tables:
+                return None
+        return found
+
+    def table_of(self, table_id: int) -> TableDef | None:
+        """The table with this id."""
+        if table_id in self.edits.tables:
+            return self.edits.tables[table_id].now
+        return None if is_local(table_id) else self.reader.table_of(table_id)
+
+    def all_tables(self) -> list[TableDef]:
+        """Every table with its columns."""
+        pending = self.edits.tables
+        seen = [table for table in self.reader.all_tables() if table.table_id not in pending]
+        return seen + [edit.now for edit in pending.values() if edit.now is not None]
+
+    def view(self, schema: SchemaDef, name: str) -> ViewDef | None:
+        """The view with this name."""
+        found = _pending(self.edits.views, schema, name)
+        if found is None and not is_local(schema.schema_id):
+            found = self.reader.view(schema.schema_id, name)
+            if found is not None and found.view_id in self.edits.views:
+                return None
+        return found
+
+    def macros(self, schema: SchemaDef) -> list[MacroDef]:
+        """All macros of a schema."""
+        pending = self.edits.macros
+        seen = [] if is_local(schema.schema_id) else self.reader.macros(schema.schema_id)
+        return [macro for macro in seen if macro.macro_id not in pending] + [
+            edit.now for edit in pending.values() if edit.now and edit.now.schema_id == schema.schema_id
+        ]
+
+    def macro(self, schema: SchemaDef, name: str, *, table: bool) -> MacroDef | None:
+        """The scalar or table macro with this name."""
+        wanted = (macro for macro in self.macros(schema) if macro.is_table == table)
+        return next((macro for macro in wanted if fold(macro.name) == fold(name)), None)
+
+    def table_names(self, schema: SchemaDef) -> list[str]:
+        """The names of the tables of a schema."""
+        seen = [] if is_local(schema.schema_id) else self.reader.tables(schema.schema_id)
+        return _names([(e.object_id, e.name) for e in seen], self.edits.tables, schema)
+
+    def view_names(self, schema: SchemaDef) -> list[str]:
+        """The names of the views of a schema."""
+        seen = [] if is_local(schema.schema_id) else self.reader.views(schema.schema_id)
+        return _names([(e.object_id, e.name) for e in seen], self.edits.views, schema)
+
+    def can_inline(self, table: TableDef) -> bool:
+        """Whether small inserts into this table may live in the catalog."""
+        if self.options.inlining_limit(schema_id=table.schema_id, table_id=table.table_id) == 0:
+            return False
+        limit = self.store.identifier_limit
+        for column in table.columns:
+            kinds = {part.name for part in walk(column.data_type)}
+            if "geometry" in kinds or ("variant" in kinds and self.store.kind != "duckdb"):
+                return False
+            if fold(column.name) in RESERVED_NAMES:
+                return False
+            if limit is not None and len(column.name.encode()) > limit:
+                return False
+            if self.store.inlined_type(_inlined_type_text(table, column.column_id)) is None:
+                return False
+        return True
+
+    # Commit.
+
+    def commit(self) -> int | None:
+        """Writes all changes as one snapshot.
+
+        Returns:
+            The id of the new snapshot, or None when nothing changed.
+
+        Raises:
+            ConflictError: Others committed something that cannot be combined with this.
+            RetryLimitError: It lost against others as often as it was allowed to try.
+            CommitUnknownError: The connection was lost and the outcome could not be found out.
+        """
+        if not self.edits:
+            return None
+        self._require_message()
+        store = self.store
+        for attempt in range(max(1, self._policy.max_retry_count)):
+            if attempt:
+                self._policy.wait(attempt - 1)
+            batch: Batch | None = None
+            marker: int | None = None
+            try:
+                with store.begin() as session:
+                    latest = self.snapshot
+                    if attempt or store.serializes_writers:
+                        latest = snapshot_of(session.query(*latest_query(store)))
+                        if latest.snapshot_id != self.snapshot.snapshot_id:
+                            self._check_conflicts(session)
+                    batch = build(self.edits, latest, self.can_inline, self.info)
+                    self._write(session, batch)
+                    marker = self._marker(session, batch)
+            except CommitOutcomeUnknown as unknown:
+                assert batch is not None
+                if not self._was_committed(unknown, batch, marker):
+                    last: BaseException = unknown
+                    continue
+            except store.driver_errors as error:
+                if store.classify(error) is Failure.FATAL:
+                    raise store.translated(error) from error
+                last = error
+                continue
+            return batch.snapshot_id if batch.makes_snapshot else None
+        raise RetryLimitError(
+            f"Could not commit to {store.display}: {self._policy.max_retry_count} attempts lost against other "
+            "transactions (max_retry_count). Nothing was written; try again, or attach with a higher "
+            "max_retry_count or retry_wait_ms."
+        ) from last
+
+    def _require_message(self) -> None:
+        required = self.options.get("require_commit_message") == "true"
+        if required and self.edits.makes_snapshot and not self.info.given:
+            raise TransactionError(
+                "The lake requires a commit message (option require_commit_message). Use "
+                "lake.transaction(author=..., message=...) or lake.set_commit_message(...)."
+            )
+
+    def _check_conflicts(self, session: Session) -> None:
+        """Compares with all snapshots after the start; runs before any attempt that follows a foreign snapshot."""
+        start = self.snapshot
+        theirs = Theirs(ChangeSet())
+        for (changes_made,) in session.query(
+            "SELECT changes_made FROM ducklake_snapshot_changes WHERE snapshot_id > ? ORDER BY snapshot_id",
+            (start.snapshot_id,),
+        ):
+            theirs.changes.merge(parse_changes(changes_made))
+        # A rename is logged as a creation; only the ids of the new rows tell which object it was.
+        if theirs.changes.created_tables:
+            theirs.renamed_tables = _ids(session, "ducklake_table", "table_id", start)
+        if theirs.changes.created_views:
+            theirs.renamed_views = _ids(session, "ducklake_view", "view_id", start)
+        names = {schema.schema_id: schema.name for schema in self.reader.schemas()}
+        check(self.edits.mine(names), theirs)
+
+    def _write(self, session: Session, batch: Batch) -> None:
+        store = self.store
+        for name, table in batch.inlined_tables:
+            columns = [("row_id", "BIGINT"), ("begin_snapshot", "BIGINT"), ("end_snapshot", "BIGINT")]
+            for column in table.columns:
+                physical = store.inlined_type(_inlined_type_text(table, column.column_id))
+                assert physical is not None
+                columns.append((column.name, physical))
+            session.create_table(store.create_table_sql(name, columns, constraints=False))
+        if batch.makes_snapshot:
+            session.execute(
+                f"INSERT INTO ducklake_snapshot VALUES (?, {store.now_sql}, ?, ?, ?)",
+                (batch.snapshot_id, batch.schema_version, batch.next_catalog_id, batch.next_file_id),
+            )
+        if self.edits.options and store.options_lock_sql:
+            session.execute(store.options_lock_sql)
+        for statement in batch.statements:
+            if isinstance(statement, Insert):
+                session.insert(statement.table, statement.rows)
+            else:
+                session.execute(statement.sql, statement.params)
+
+    def _marker(self, session: Session, batch: Batch) -> int | None:
+        """The time of the new snapshot, by which it is known again where the database cannot name transactions."""
+        if not self.store.needs_marker or not batch.makes_snapshot:
+            return None
+        rows = session.query(
+            f"SELECT {self.store.micros_sql('snapshot_time')} FROM ducklake_snapshot WHERE snapshot_id = ?",
+            (batch.snapshot_id,),
+        )
+        return int(rows[0][0])
+
+    def _was_committed(self, unknown: CommitOutcomeUnknown, batch: Batch, marker: int | None) -> bool:
+        store = self.store
+        try:
+            settled = store.settled(unknown)
+            if settled is not None:
+                return settled
+            rows = store.query(
+                f"SELECT {store.micros_sql('s.snapshot_time')}, c.changes_made FROM ducklake_snapshot s JOIN "
+                "ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id WHERE s.snapshot_id = ?",
+                (batch.snapshot_id,),
+            )
+        except DuckLakeError as error:
+            raise CommitUnknownError(
+                f"The connection to {store.display} was lost during COMMIT of snapshot {batch.snapshot_id}, and it "
+                "could not be found out whether it exists. Look at lake.snapshots() when the database is back; if "
+                f'the snapshot is there with the changes "{batch.changes_made}", it was committed.'
+            ) from error
+        return bool(rows) and int(rows[0][0]) == marker and rows[0][1] == batch.changes_made
+
+
+def _ids(session: Session, table: str, key: str, start: Snapshot) -> set[int]:
+    rows = session.query(
+        f"SELECT {key} FROM {table} WHERE begin_snapshot > ? AND {key} < ?",
+        (start.snapshot_id, start.next_catalog_id),
+    )
+    return {int(row[0]) for row in rows}
+
+
+def _pending(edits: Mapping[int, Edit[T]], schema: SchemaDef, name: str) -> T | None:
+    for edit in edits.values():
+        if (
+            edit.now is not None
+            and edit.now.schema_id == schema.schema_id
+            and fold(edit.now.name) == fold(name)
+        ):
+            return edit.now
+    return None
+
+
+def _names(seen: list[tuple[int, str]], edits: Mapping[int, Edit[T]], schema: SchemaDef) -> list[str]:
+    return [name for object_id, name in seen if object_id not in edits] + [
+        edit.now.name for edit in edits.values() if edit.now and edit.now.schema_id == schema.schema_id
+    ]
+
+
+def _inlined_type_text(table: TableDef, column_id: int) -> str:
+    column = next(column for column in table.columns if column.column_id == column_id)
+    return duckdb_name(column.data_type) if column.children else column.type
