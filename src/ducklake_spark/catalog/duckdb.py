@@ -73,6 +73,10 @@ def _literals(rows: Sequence[Row]) -> str | None:
     return ", ".join(lines)
 
 
+# The extension makes its files so; inlined VARIANT columns need it
+_CONFIG: dict[str, Any] = {"storage_compatibility_version": "v1.5.0"}
+
+
 class DuckDBSession(WriteSession["duckdb.DuckDBPyConnection"]):
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         return _rows(self.connection.execute(sql, list(params)))
@@ -164,7 +168,7 @@ class DuckDBStore(PooledStore["duckdb.DuckDBPyConnection"]):
         if not self._memory:
             self._check_file()
         try:
-            return duckdb.connect(self._path, read_only=self.read_only)
+            return duckdb.connect(self._path, read_only=self.read_only, config=_CONFIG)
         except (duckdb.IOException, duckdb.BinderException) as error:
             raise CatalogConnectionError(
                 f"The catalog {self.display} is in use: a DuckDB file can be open in one process only. Close it "

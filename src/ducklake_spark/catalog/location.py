@@ -34,7 +34,18 @@ MYSQL_ENVIRONMENT = {
     "port": "MYSQL_TCP_PORT",
     "socket": "MYSQL_UNIX_PORT",
 }
-_SECRET_KEYS = {"password", "passwd", "sslpassword", "oauth_client_secret"}
+_SHOWN_KEYS = {
+    "host",
+    "hostaddr",
+    "port",
+    "user",
+    "dbname",
+    "database",
+    "service",
+    "socket",
+    "sslmode",
+    "ssl_mode",
+}
 
 
 @dataclass(frozen=True)
@@ -58,7 +69,7 @@ class Location:
         """The attach string without secrets, for messages."""
         if self.kind in ("duckdb", "sqlite"):
             return f"ducklake:{self.kind}:{self.path}"
-        shown = (f"{key}={'***' if key in _SECRET_KEYS else value}" for key, value in self.parameters.items())
+        shown = (f"{key}={value if key in _SHOWN_KEYS else '***'}" for key, value in self.parameters.items())
         return f"ducklake:{self.kind}:{' '.join(shown)}"
 
     @property

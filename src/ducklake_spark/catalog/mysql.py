@@ -29,7 +29,7 @@ except ImportError as error:
 
 Connection = Any  # PyMySQL has no types of its own
 
-_COLLISION = {1062, 1586}
+_COLLISION = {1050, 1062, 1586}  # 1050: a table, made by somebody who took the same ids
 _TRANSIENT = {1205, 1213}
 _LOST = {1040, 1053, 1077, 1152, 1158, 1159, 1160, 1161, 1927, 2002, 2003, 2006, 2013, 2055, 4031}
 _TABLE_EXISTS, _UNKNOWN_DATABASE, _LOCK_WAIT_TIMEOUT = 1050, 1049, 1205
@@ -77,7 +77,7 @@ def _execute(connection: Connection, sql: str, params: Sequence[Any] = ()) -> li
 
 
 class MySQLSession(WriteSession[Connection]):
-    """Holds the lake's named lock. The transaction begins at the first statement that is not DDL."""
+    """Holds the lake's named lock. The transaction begins at the first statement that writes: DDL would end it."""
 
     def __init__(self, connection: Connection, lock: str) -> None:
         super().__init__(connection)
@@ -103,7 +103,7 @@ class MySQLSession(WriteSession[Connection]):
     def create_table(self, sql: str) -> None:
         if self._begun:
             raise RuntimeError(
-                "on MySQL, tables are created before the first other statement of a transaction"
+                "on MySQL, tables are created before the first row of a transaction is written"
             )
         match = re.match(r'CREATE TABLE "((?:[^"]|"")+)"', sql)
         name = match[1].replace('""', '"') if match else ""
@@ -167,7 +167,7 @@ class MySQLStore(PooledStore[Connection]):
         super().__init__(location, metadata_schema=metadata_schema, read_only=read_only)
         self._schema = metadata_schema or location.parameters["database"]
         self._busy_timeout = busy_timeout / 1000
-        self._lock = "ducklake:" + hashlib.sha256(self._schema.encode()).hexdigest()[:48]
+        self._lock = "ducklake:" + hashlib.sha256(self._schema.lower().encode()).hexdigest()[:48]
         self._widened = False
         self._options = _connect_options(location.parameters)
 
@@ -302,10 +302,13 @@ def _connect_options(parameters: Any) -> dict[str, Any]:
     options |= {key: parameters[key] for key in ("user", "password") if parameters.get(key)}
     if parameters.get("socket"):
         options["unix_socket"] = parameters["socket"]
-    mode = parameters.get("ssl_mode", "preferred").lower()
+    authority = parameters.get("ssl_ca") or parameters.get("ssl_capath")
+    mode = parameters.get("ssl_mode", "verify_ca" if authority else "preferred").lower()
     modes = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
     if mode not in modes:
         raise InvalidInputError(f'The MySQL ssl_mode is one of {", ".join(modes)}, not "{mode}".')
+    if mode.startswith("verify_") and not authority:
+        raise InvalidInputError(f"The MySQL ssl_mode {mode} needs ssl_ca or ssl_capath: what to verify with.")
     for key in ("ssl_crl", "ssl_crlpath"):
         if parameters.get(key):
             raise InvalidInputError(f"PyMySQL does not check revocation lists: remove {key}.")

@@ -27,6 +27,7 @@ Connection = psycopg.Connection[Row]
 
 _COPY_ROWS = 200
 _PARAMETERS = 30_000  # the protocol's limit is 65,535
+_COLLISION = {"23505", "42P07"}  # a key, or an inlined table of somebody who took the same ids
 _TRANSIENT = {"40001", "40P01", "55P03"}
 _LOST = {"57P01", "57P02", "57P03", "40003"}
 _SETTLING_SECONDS = 120
@@ -179,7 +180,7 @@ class PostgresStore(PooledStore[Connection]):
                 error, psycopg.errors.PipelineAborted
             )
             return Failure.LOST if lost else Failure.FATAL
-        if state == "23505":
+        if state in _COLLISION:
             return Failure.COLLISION
         if state in _TRANSIENT:
             return Failure.TRANSIENT

@@ -115,6 +115,8 @@ class SQLiteStore(PooledStore[sqlite3.Connection]):
             isolation_level=None,
             check_same_thread=False,
         )
+        # A transaction that outgrows the cache would lock readers out before its COMMIT, our own ones too
+        connection.execute("PRAGMA cache_spill = OFF")
         connection.create_function("ducklake_micros", 1, micros, deterministic=True)
         connection.create_function("ducklake_now", 0, _now)
         return connection

@@ -67,7 +67,8 @@ def _parse_key(text: str, columns: Sequence[ColumnDef], table: str) -> Partition
         count, column = column, count
     if not count.strip().isdigit() or not 1 <= int(count) <= MAX_BUCKETS:
         raise InvalidInputError(
-            f'Cannot partition table "{table}" by {text.strip()}: write bucket(N, column) with N from 1 to {MAX_BUCKETS}.'
+            f'Cannot partition table "{table}" by {text.strip()}: write bucket(N, column) with N from 1 to '
+            f"{MAX_BUCKETS}."
         )
     return PartitionKey(_column(column, columns, table), f"bucket({int(count)})")
 
@@ -81,6 +82,7 @@ def _column(text: str, columns: Sequence[ColumnDef], table: str) -> int:
     else:
         if "." in name and not any(column.name == name for column in columns):
             raise InvalidInputError(
-                f'Cannot partition table "{table}" by "{name}": a partition key is a column of the table, not a field of one.'
+                f'Cannot partition table "{table}" by "{name}": a partition key is a column of the table, not a '
+                "field of one."
             )
     return resolve(columns, [name], table).column_id

@@ -1,0 +1,56 @@
+"""The DuckLake 1.0 lakehouse format on Apache Spark, in the same lake and at the same time as DuckDB."""
+
+from ducklake_spark.attach import attach
+from ducklake_spark.errors import (
+    AlreadyExistsError,
+    CatalogConnectionError,
+    CatalogError,
+    CatalogVersionError,
+    ClosedError,
+    CommitUnknownError,
+    ConflictError,
+    ConstraintError,
+    DependencyError,
+    DuckLakeError,
+    InvalidInputError,
+    MissingDriverError,
+    NotADuckLakeError,
+    NotFoundError,
+    ReadOnlyError,
+    RetryLimitError,
+    SnapshotNotFoundError,
+    TransactionError,
+    TypeChangeError,
+)
+from ducklake_spark.format.duckdb_sql import Expression
+from ducklake_spark.lake import Lake
+from ducklake_spark.table import Table
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AlreadyExistsError",
+    "CatalogConnectionError",
+    "CatalogError",
+    "CatalogVersionError",
+    "ClosedError",
+    "CommitUnknownError",
+    "ConflictError",
+    "ConstraintError",
+    "DependencyError",
+    "DuckLakeError",
+    "Expression",
+    "InvalidInputError",
+    "Lake",
+    "MissingDriverError",
+    "NotADuckLakeError",
+    "NotFoundError",
+    "ReadOnlyError",
+    "RetryLimitError",
+    "SnapshotNotFoundError",
+    "Table",
+    "TransactionError",
+    "TypeChangeError",
+    "__version__",
+    "attach",
+]

@@ -1,0 +1,365 @@
+"""The changes of a transaction as values, and `Edits`: what they add up to. Pure.
+
+A change is applied after it was checked, so `apply` cannot fail half way. Objects made here have negative ids; real
+ones are given by `rows.build`, anew for each attempt to commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar, Union
+
+from ducklake_spark.format.changes import ChangeSet
+from ducklake_spark.format.columns import ColumnDef
+from ducklake_spark.format.conflicts import Mine
+from ducklake_spark.format.objects import MacroDef, SchemaDef, TableDef, ViewDef, is_local
+from ducklake_spark.format.partitioning import Partitioning
+from ducklake_spark.format.sorting import Sorting
+from ducklake_spark.format.types import fold
+
+
+@dataclass(frozen=True)
+class CreateSchema:
+    """A new schema."""
+
+    schema: SchemaDef
+
+
+@dataclass(frozen=True)
+class DropSchema:
+    """A schema that is empty, or emptied by changes before this one."""
+
+    schema: SchemaDef
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """A new table."""
+
+    table: TableDef
+    schema: SchemaDef
+
+
+@dataclass(frozen=True)
+class DropTable:
+    """A table and all that belongs to it."""
+
+    table: TableDef
+
+
+@dataclass(frozen=True)
+class RenameTable:
+    """A new name in the same schema."""
+
+    table: TableDef
+    schema: SchemaDef
+    name: str
+
+
+@dataclass(frozen=True)
+class ChangeColumns:
+    """New columns of a table.
+
+    Attributes:
+        rewritten: Ids of nodes that get a new row although they existed before.
+        layout: Whether names or types changed, so that inlined rows need a new table.
+        checks_nulls: Whether a NOT NULL was checked on the rows.
+    """
+
+    table: TableDef
+    columns: tuple[ColumnDef, ...]
+    next_column_id: int
+    rewritten: frozenset[int] = frozenset()
+    layout: bool = True
+    checks_nulls: bool = False
+
+
+@dataclass(frozen=True)
+class SetPartitioning:
+    """A partition specification with a local id; without keys it resets."""
+
+    table: TableDef
+    partitioning: Partitioning
+
+
+@dataclass(frozen=True)
+class SetSorting:
+    """A sort specification with a local id, or None to reset."""
+
+    table: TableDef
+    sorting: Sorting | None
+
+
+@dataclass(frozen=True)
+class CommentTable:
+    """A comment on a table, or None to remove it."""
+
+    table: TableDef
+    comment: str | None
+
+
+@dataclass(frozen=True)
+class CommentColumn:
+    """A comment on a column, or None to remove it."""
+
+    table: TableDef
+    column_id: int
+    comment: str | None
+
+
+@dataclass(frozen=True)
+class CreateView:
+    """A new view."""
+
+    view: ViewDef
+    schema: SchemaDef
+
+
+@dataclass(frozen=True)
+class DropView:
+    """A view and its comments."""
+
+    view: ViewDef
+
+
+@dataclass(frozen=True)
+class RenameView:
+    """A new name in the same schema."""
+
+    view: ViewDef
+    schema: SchemaDef
+    name: str
+
+
+@dataclass(frozen=True)
+class CommentView:
+    """A comment on a view, or None to remove it."""
+
+    view: ViewDef
+    comment: str | None
+
+
+@dataclass(frozen=True)
+class CreateMacro:
+    """A new macro."""
+
+    macro: MacroDef
+    schema: SchemaDef
+
+
+@dataclass(frozen=True)
+class DropMacro:
+    """A macro."""
+
+    macro: MacroDef
+
+
+@dataclass(frozen=True)
+class SetOption:
+    """An option at a scope; `scope_id` may be local. Options are not part of any snapshot."""
+
+    key: str
+    value: str
+    scope: str | None = None
+    scope_id: int | None = None
+
+
+Change = Union[  # noqa: UP007 - long
+    CreateSchema,
+    DropSchema,
+    CreateTable,
+    DropTable,
+    RenameTable,
+    ChangeColumns,
+    SetPartitioning,
+    SetSorting,
+    CommentTable,
+    CommentColumn,
+    CreateView,
+    DropView,
+    RenameView,
+    CommentView,
+    CreateMacro,
+    DropMacro,
+    SetOption,
+]
+
+T = TypeVar("T", SchemaDef, TableDef, ViewDef, MacroDef)
+
+
+@dataclass
+class Edit(Generic[T]):
+    """One object: as it was at the start (None if made here) and as it is now (None if dropped)."""
+
+    base: T | None
+    now: T | None
+    schema_name: str = ""
+    names: list[str] = field(default_factory=list)
+    """Every name that this transaction gave it, in order."""
+    altered: bool = False
+    commented: bool = False
+
+
+@dataclass
+class TableEdit(Edit[TableDef]):
+    """What happened to a table, as far as rows depend on it."""
+
+    versioned: bool = False
+    layout: bool = False
+    checks_nulls: bool = False
+    partitioned: bool = False
+    sorted: bool = False
+    rewritten: set[int] = field(default_factory=set)
+    column_comments: dict[int, str | None] = field(default_factory=dict)
+
+
+class Edits:
+    """All changes of a transaction, object by object, in the order in which the objects were first touched."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[int, Edit[SchemaDef]] = {}
+        self.tables: dict[int, TableEdit] = {}
+        self.views: dict[int, Edit[ViewDef]] = {}
+        self.macros: dict[int, Edit[MacroDef]] = {}
+        self.options: dict[tuple[str, str | None, int | None], str] = {}
+        self.created: list[int] = []
+        """Ids of new tables and views, in order."""
+        self._local = 0
+
+    def new_id(self) -> int:
+        """A local id for a new object."""
+        self._local -= 1
+        return self._local
+
+    def __bool__(self) -> bool:
+        return bool(self.options) or self.makes_snapshot
+
+    @property
+    def makes_snapshot(self) -> bool:
+        """Whether anything is left that a snapshot would show."""
+        return any(True for _ in self._effective())
+
+    def _effective(self) -> Iterator[object]:
+        for edits in (self.schemas, self.tables, self.views, self.macros):
+            yield from (edit for edit in edits.values() if edit.base is not None or edit.now is not None)
+
+    def apply(self, change: Change) -> None:
+        """Adds a change that was checked."""
+        match change:
+            case CreateSchema(schema):
+                self.schemas[schema.schema_id] = Edit(None, schema)
+            case DropSchema(schema):
+                edit = self.schemas.setdefault(schema.schema_id, Edit(schema, schema))
+                edit.now = None
+            case CreateTable(table, schema):
+                self.tables[table.table_id] = TableEdit(
+                    None, table, schema.name, [table.name], versioned=True, layout=True
+                )
+                self.created.append(table.table_id)
+            case DropTable(table):
+                self._table(table).now = None
+            case RenameTable(table, schema, name):
+                renamed = self._table(table)
+                renamed.now = replace(table, name=name)
+                renamed.schema_name, renamed.versioned, renamed.layout = schema.name, True, True
+                renamed.names.append(name)
+            case ChangeColumns(table, columns, next_column_id, rewritten, layout, checks_nulls):
+                changed = self._alter(replace(table, columns=columns, next_column_id=next_column_id))
+                changed.rewritten |= rewritten
+                changed.versioned = True
+                changed.layout |= layout
+                changed.checks_nulls |= checks_nulls
+            case SetPartitioning(table, partitioning):
+                changed = self._alter(replace(table, partitioning=partitioning))
+                changed.partitioned = changed.versioned = changed.layout = True
+            case SetSorting(table, sorting):
+                self._alter(replace(table, sorting=sorting)).sorted = True
+            case CommentTable(table, comment):
+                self._alter(replace(table, comment=comment)).commented = True
+            case CommentColumn(table, column_id, comment):
+                columns = tuple(
+                    replace(column, comment=comment) if column.column_id == column_id else column
+                    for column in table.columns
+                )
+                self._alter(replace(table, columns=columns)).column_comments[column_id] = comment
+            case CreateView(view, schema):
+                self.views[view.view_id] = Edit(None, view, schema.name, [view.name])
+                self.created.append(view.view_id)
+            case DropView(view):
+                self.views.setdefault(view.view_id, Edit(view, view)).now = None
+            case RenameView(view, schema, name):
+                view_edit = self.views.setdefault(view.view_id, Edit(view, view))
+                view_edit.now, view_edit.schema_name = replace(view, name=name), schema.name
+                view_edit.names.append(name)
+            case CommentView(view, comment):
+                view_edit = self.views.setdefault(view.view_id, Edit(view, view))
+                view_edit.now = replace(view, comment=comment)
+                view_edit.altered = view_edit.commented = True
+            case CreateMacro(macro, schema):
+                self.macros[macro.macro_id] = Edit(None, macro, schema.name, [macro.name])
+            case DropMacro(macro):
+                self.macros.setdefault(macro.macro_id, Edit(macro, macro)).now = None
+            case SetOption(key, value, scope, scope_id):
+                self.options[(key, scope, scope_id)] = value
+
+    def _table(self, table: TableDef) -> TableEdit:
+        return self.tables.setdefault(table.table_id, TableEdit(table, table))
+
+    def _alter(self, table: TableDef) -> TableEdit:
+        edit = self._table(table)
+        edit.now, edit.altered = table, True
+        return edit
+
+    def changes(self, real_id: dict[int, int]) -> ChangeSet:
+        """What `changes_made` will say, with local ids replaced."""
+        result = ChangeSet()
+        for schema_id, schema in self.schemas.items():
+            if schema.now is not None and schema.base is None:
+                result.created_schemas.append(schema.now.name)
+            elif schema.now is None and schema.base is not None:
+                result.dropped_schemas.add(schema_id)
+        for table_id, table in self.tables.items():
+            if table.now is None:
+                if table.base is not None:
+                    result.dropped_tables.add(table_id)
+                continue
+            # A new table is logged with every name it had, an old one only with its last.
+            names = table.names if table.base is None else table.names[-1:]
+            result.created_tables.extend((table.schema_name, name) for name in names)
+            if table.altered:
+                result.altered_tables.add(real_id.get(table_id, table_id))
+        for view_id, view in self.views.items():
+            if view.now is None:
+                if view.base is not None:
+                    result.dropped_views.add(view_id)
+                continue
+            names = view.names if view.base is None else view.names[-1:]
+            result.created_views.extend((view.schema_name, name) for name in names)
+            if view.altered:
+                result.altered_views.add(real_id.get(view_id, view_id))
+        for macro_id, macro in self.macros.items():
+            if macro.now is not None and macro.base is None:
+                created = result.created_table_macros if macro.now.is_table else result.created_scalar_macros
+                created.append((macro.schema_name, macro.now.name))
+            elif macro.now is None and macro.base is not None:
+                dropped = result.dropped_table_macros if macro.base.is_table else result.dropped_scalar_macros
+                dropped.add(macro_id)
+        return result
+
+    def mine(self, schemas: dict[int, str]) -> Mine:
+        """What the conflict check compares; `schemas` are the names of the schemas at the start."""
+        names: dict[int, str] = {}
+        for edits in (self.tables, self.views, self.macros):
+            for object_id, edit in edits.items():
+                if edit.base is not None:
+                    names[object_id] = edit.base.name
+        return Mine(
+            changes=self.changes({}),
+            schema_ids={fold(name): schema_id for schema_id, name in schemas.items()},
+            schema_names=schemas,
+            table_names=names,
+            renamed_tables={i for i, e in self.tables.items() if e.base and e.now and e.names},
+            renamed_views={i for i, e in self.views.items() if e.base and e.now and e.names},
+            not_null_tables={i for i, e in self.tables.items() if e.checks_nulls and not is_local(i)},
+        )

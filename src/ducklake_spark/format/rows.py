@@ -1,0 +1,372 @@
+"""From the edits of a transaction to the catalog rows of one snapshot. Pure: ids come in, statements come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from ducklake_spark.format.changes import format_changes
+from ducklake_spark.format.columns import ColumnDef, walk_all
+from ducklake_spark.format.edits import Edits, TableEdit
+from ducklake_spark.format.objects import MacroDef, Snapshot, TableDef, ViewDef, is_local, quoted_list
+
+
+@dataclass(frozen=True)
+class Insert:
+    """Rows for a table, by position."""
+
+    table: str
+    rows: Sequence[tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Execute:
+    """A statement with parameters."""
+
+    sql: str
+    params: tuple[Any, ...]
+
+
+Statement = Union[Insert, Execute]  # noqa: UP007 - a name for readers
+
+
+@dataclass(frozen=True)
+class CommitInfo:
+    """Who committed, and why. `given` tells an explicit empty message from none."""
+
+    author: str | None = None
+    message: str | None = None
+    extra_info: str | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether anything was said."""
+        return not (self.author is None and self.message is None and self.extra_info is None)
+
+
+@dataclass
+class Batch:
+    """All that one commit writes, in order. The row of `ducklake_snapshot` itself comes before it."""
+
+    snapshot_id: int
+    schema_version: int
+    next_catalog_id: int
+    next_file_id: int
+    changes_made: str | None = None
+    inlined_tables: list[tuple[str, TableDef]] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    real_ids: dict[int, int] = field(default_factory=dict)
+    makes_snapshot: bool = True
+
+
+_TABLE_PARTS = (
+    ("ducklake_table", "table_id"),
+    ("ducklake_partition_info", "table_id"),
+    ("ducklake_column", "table_id"),
+    ("ducklake_column_tag", "table_id"),
+    ("ducklake_data_file", "table_id"),
+    ("ducklake_delete_file", "table_id"),
+    ("ducklake_tag", "object_id"),
+    ("ducklake_sort_info", "table_id"),
+)
+
+
+def build(edits: Edits, latest: Snapshot, can_inline: Callable[[TableDef], bool], info: CommitInfo) -> Batch:
+    """The rows of the snapshot after `latest`.
+
+    Args:
+        edits: The changes; local ids in them are replaced by real ones.
+        latest: The snapshot that this one follows.
+        can_inline: Whether small inserts into this table may live in the catalog; tables and schemas in the question
+            carry the ids of `edits`.
+        info: Author and message.
+    """
+    return _Builder(edits, latest, can_inline, info).build()
+
+
+class _Builder:
+    def __init__(
+        self, edits: Edits, latest: Snapshot, can_inline: Callable[[TableDef], bool], info: CommitInfo
+    ) -> None:
+        self.edits, self.can_inline, self.info = edits, can_inline, info
+        made = edits.makes_snapshot
+        self.batch = Batch(
+            snapshot_id=latest.snapshot_id + 1,
+            schema_version=latest.schema_version + 1,
+            next_catalog_id=latest.next_catalog_id,
+            next_file_id=latest.next_file_id,
+            makes_snapshot=made,
+        )
+        self.ids = self.batch.real_ids
+
+    def build(self) -> Batch:
+        if self.batch.makes_snapshot:
+            self._allocate()
+            self._schemas()
+            self._tables()
+            self._views()
+            self._macros()
+            self.batch.changes_made = format_changes(self.edits.changes(self.ids))
+            info = self.info
+            self._insert(
+                "ducklake_snapshot_changes",
+                (
+                    self.batch.snapshot_id,
+                    self.batch.changes_made,
+                    info.author,
+                    info.message,
+                    info.extra_info,
+                ),
+            )
+        self._options()
+        return self.batch
+
+    def _real(self, object_id: int) -> int:
+        return self.ids.get(object_id, object_id)
+
+    def _next(self, local_id: int) -> None:
+        self.ids[local_id] = self.batch.next_catalog_id
+        self.batch.next_catalog_id += 1
+
+    def _allocate(self) -> None:
+        """Schemas first, then tables and views with their specifications, then scalar and table macros."""
+        edits = self.edits
+        for schema_id, schema in edits.schemas.items():
+            if schema.now is not None and is_local(schema_id):
+                self._next(schema_id)
+        for object_id in edits.created:
+            table = edits.tables.get(object_id)
+            if table is not None and table.now is not None:
+                self._next(object_id)
+                self._allocate_specifications(table)
+            view = edits.views.get(object_id)
+            if view is not None and view.now is not None:
+                self._next(object_id)
+        for table_id, table in edits.tables.items():
+            if not is_local(table_id):
+                self._allocate_specifications(table)
+        for of_tables in (False, True):
+            for macro_id, macro in edits.macros.items():
+                if macro.now is not None and is_local(macro_id) and macro.now.is_table == of_tables:
+                    self._next(macro_id)
+
+    def _allocate_specifications(self, edit: TableEdit) -> None:
+        if edit.now is None:
+            return
+        if edit.partitioned and edit.now.partitioning is not None:
+            self._next(edit.now.partitioning.partition_id)
+        if edit.sorted and edit.now.sorting is not None:
+            self._next(edit.now.sorting.sort_id)
+
+    def _insert(self, table: str, *rows: tuple[Any, ...]) -> None:
+        if rows:
+            self.batch.statements.append(Insert(table, rows))
+
+    def _end(
+        self, table: str, key: str, ids: Sequence[int], also: str = "", params: Sequence[Any] = ()
+    ) -> None:
+        if ids:
+            marks = ", ".join("?" * len(ids))
+            self.batch.statements.append(
+                Execute(
+                    f"UPDATE {table} SET end_snapshot = ? WHERE end_snapshot IS NULL AND {key} IN ({marks}){also}",
+                    (self.batch.snapshot_id, *ids, *params),
+                )
+            )
+
+    def _schemas(self) -> None:
+        begin = self.batch.snapshot_id
+        dropped = [i for i, e in self.edits.schemas.items() if e.now is None and e.base is not None]
+        self._end("ducklake_schema", "schema_id", dropped)
+        self._insert(
+            "ducklake_schema",
+            *(
+                (self.ids[i], e.now.schema_uuid, begin, None, e.now.name, e.now.path, e.now.path_is_relative)
+                for i, e in self.edits.schemas.items()
+                if e.now is not None and e.base is None
+            ),
+        )
+
+    def _tables(self) -> None:
+        dropped = [i for i, e in self.edits.tables.items() if e.now is None and e.base is not None]
+        for part, key in _TABLE_PARTS:
+            self._end(part, key, dropped)
+        for edit in self.edits.tables.values():
+            if edit.now is not None:
+                self._table(edit, edit.now)
+
+    def _table(self, edit: TableEdit, table: TableDef) -> None:
+        begin, table_id = self.batch.snapshot_id, self._real(table.table_id)
+        if edit.base is not None and edit.names:
+            self._end("ducklake_table", "table_id", [table_id])
+        if edit.names:
+            self._insert(
+                "ducklake_table",
+                (
+                    table_id,
+                    table.table_uuid,
+                    begin,
+                    None,
+                    self._real(table.schema_id),
+                    table.name,
+                    table.path,
+                    table.path_is_relative,
+                ),
+            )
+        self._columns(edit, table, table_id)
+        self._specifications(edit, table, table_id)
+        if edit.commented:
+            self._tag(table_id, table.comment, is_new=edit.base is None)
+        if edit.versioned:
+            self._insert("ducklake_schema_versions", (begin, self.batch.schema_version, table_id))
+        if edit.layout and self.can_inline(table):
+            name = f"ducklake_inlined_data_{table_id}_{self.batch.schema_version}"
+            self.batch.inlined_tables.append((name, table))
+            self._insert("ducklake_inlined_data_tables", (table_id, name, self.batch.schema_version))
+
+    def _columns(self, edit: TableEdit, table: TableDef, table_id: int) -> None:
+        before = {node.column_id for node, _ in walk_all(edit.base.columns)} if edit.base else set()
+        after = {node.column_id for node, _ in walk_all(table.columns)}
+        ended = sorted((before - after) | (edit.rewritten & before & after))
+        self._end("ducklake_column", "table_id", [table_id] if ended else [], *_in("column_id", ended))
+        self._insert(
+            "ducklake_column",
+            *(
+                _column_row(node, parent, table_id, self.batch.snapshot_id)
+                for node, parent in walk_all(table.columns)
+                if node.column_id not in before or node.column_id in edit.rewritten
+            ),
+        )
+        comments = {i: text for i, text in edit.column_comments.items() if i in after}
+        commented = sorted(comments.keys() & before)
+        self._end(
+            "ducklake_column_tag", "table_id", [table_id] if commented else [], *_in("column_id", commented)
+        )
+        self._insert(
+            "ducklake_column_tag",
+            *(
+                (table_id, i, self.batch.snapshot_id, None, "comment", text)
+                for i, text in comments.items()
+                if i in before or text is not None
+            ),
+        )
+
+    def _specifications(self, edit: TableEdit, table: TableDef, table_id: int) -> None:
+        begin = self.batch.snapshot_id
+        if edit.partitioned and table.partitioning is not None:
+            if edit.base is not None:
+                self._end("ducklake_partition_info", "table_id", [table_id])
+            partition_id = self.ids[table.partitioning.partition_id]
+            self._insert("ducklake_partition_info", (partition_id, table_id, begin, None))
+            self._insert(
+                "ducklake_partition_column",
+                *(
+                    (partition_id, table_id, index, key.column_id, key.transform)
+                    for index, key in enumerate(table.partitioning.keys)
+                ),
+            )
+        if edit.sorted:
+            if edit.base is not None:
+                self._end("ducklake_sort_info", "table_id", [table_id])
+            if table.sorting is not None:
+                sort_id = self.ids[table.sorting.sort_id]
+                self._insert("ducklake_sort_info", (sort_id, table_id, begin, None))
+                self._insert(
+                    "ducklake_sort_expression",
+                    *(
+                        (sort_id, table_id, index, key.expression, key.dialect, key.direction, key.null_order)
+                        for index, key in enumerate(table.sorting.keys)
+                    ),
+                )
+
+    def _tag(self, object_id: int, comment: str | None, *, is_new: bool) -> None:
+        if not is_new:
+            self._end("ducklake_tag", "object_id", [object_id], ' AND "key" = ?', ["comment"])
+        elif comment is None:
+            return
+        self._insert("ducklake_tag", (object_id, self.batch.snapshot_id, None, "comment", comment))
+
+    def _views(self) -> None:
+        dropped = [i for i, e in self.edits.views.items() if e.now is None and e.base is not None]
+        self._end("ducklake_view", "view_id", dropped)
+        self._end("ducklake_tag", "object_id", dropped)
+        for edit in self.edits.views.values():
+            if edit.now is None:
+                continue
+            view_id = self._real(edit.now.view_id)
+            if edit.base is not None and edit.names:
+                self._end("ducklake_view", "view_id", [view_id])
+            if edit.names:
+                self._insert("ducklake_view", self._view_row(edit.now, view_id))
+            if edit.commented:
+                self._tag(view_id, edit.now.comment, is_new=edit.base is None)
+
+    def _view_row(self, view: ViewDef, view_id: int) -> tuple[Any, ...]:
+        aliases = quoted_list(view.column_aliases)
+        schema_id = self._real(view.schema_id)
+        begin = self.batch.snapshot_id
+        return (view_id, view.view_uuid, begin, None, schema_id, view.name, view.dialect, view.sql, aliases)
+
+    def _macros(self) -> None:
+        dropped = [i for i, e in self.edits.macros.items() if e.now is None and e.base is not None]
+        self._end("ducklake_macro", "macro_id", dropped)
+        for edit in self.edits.macros.values():
+            if edit.now is not None and edit.base is None:
+                self._macro(edit.now, self.ids[edit.now.macro_id])
+
+    def _macro(self, macro: MacroDef, macro_id: int) -> None:
+        begin = self.batch.snapshot_id
+        self._insert("ducklake_macro", (self._real(macro.schema_id), macro_id, macro.name, begin, None))
+        self._insert(
+            "ducklake_macro_impl",
+            *((macro_id, index, impl.dialect, impl.sql, impl.type) for index, impl in enumerate(macro.impls)),
+        )
+        self._insert(
+            "ducklake_macro_parameters",
+            *(
+                (
+                    macro_id,
+                    index,
+                    position,
+                    parameter.name,
+                    parameter.type,
+                    "NULL" if parameter.default_value is None else parameter.default_value,
+                    parameter.default_value_type,
+                )
+                for index, impl in enumerate(macro.impls)
+                for position, parameter in enumerate(impl.parameters)
+            ),
+        )
+
+    def _options(self) -> None:
+        for (key, scope, scope_id), value in self.edits.options.items():
+            real_id = None if scope_id is None else self._real(scope_id)
+            params: tuple[Any, ...] = (key,)
+            where = '"key" = ? AND scope IS NULL'
+            if scope is not None:
+                where, params = '"key" = ? AND scope = ? AND scope_id = ?', (key, scope, real_id)
+            self.batch.statements.append(Execute(f"DELETE FROM ducklake_metadata WHERE {where}", params))
+            self._insert("ducklake_metadata", (key, value, scope, real_id))
+
+
+def _in(column: str, ids: Sequence[int]) -> tuple[str, Sequence[int]]:
+    return f" AND {column} IN ({', '.join('?' * len(ids))})", ids
+
+
+def _column_row(node: ColumnDef, parent: int | None, table_id: int, begin: int) -> tuple[Any, ...]:
+    return (
+        node.column_id,
+        begin,
+        None,
+        table_id,
+        node.column_id,
+        node.name,
+        node.type,
+        node.initial_default,
+        "NULL" if node.default_value is None else node.default_value,
+        node.nulls_allowed,
+        parent,
+        node.default_value_type,
+        "duckdb",
+    )

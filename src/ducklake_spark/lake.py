@@ -1,0 +1,657 @@
+"""`Lake`: the handle a user holds. Statements come in, are resolved at one snapshot, and become one commit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ducklake_spark.catalog import ddl
+from ducklake_spark.catalog.snapshot import (
+    Cache,
+    SnapshotReader,
+    latest_query,
+    snapshot_at_time,
+    snapshot_at_version,
+    snapshot_of,
+)
+from ducklake_spark.catalog.store import Store
+from ducklake_spark.catalog.tables import TABLES
+from ducklake_spark.catalog.transaction import RetryPolicy, Transaction
+from ducklake_spark.errors import (
+    ClosedError,
+    InvalidInputError,
+    NotFoundError,
+    ReadOnlyError,
+    TransactionError,
+    did_you_mean,
+)
+from ducklake_spark.format import duckdb_sql
+from ducklake_spark.format.changes import changes_map, parse_changes
+from ducklake_spark.format.names import Name, split_name
+from ducklake_spark.format.objects import EPOCH, MacroImpl, SchemaDef, Snapshot, ViewDef
+from ducklake_spark.format.options import OPTIONS, Options
+from ducklake_spark.format.rows import CommitInfo
+from ducklake_spark.format.types import fold
+from ducklake_spark.schema import SchemaLike, column_specs
+from ducklake_spark.session import session_or_local
+from ducklake_spark.times import Timestamp, micros_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ducklake_spark.table import Table
+
+DEFAULT_SCHEMA = "main"
+
+
+@dataclass(frozen=True)
+class LakeConfig:
+    """What `attach()` found out and was told."""
+
+    name: str
+    data_path: str
+    read_only: bool = False
+    encrypted: bool = False
+    metadata_catalog: str | None = None
+    attached_options: Mapping[str, str] = field(default_factory=dict)
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
+
+
+class Lake:
+    """A lake: a catalog database plus Parquet files. Made by `attach()`; also a context manager that closes it.
+
+    Each change is a transaction of its own unless it stands inside `with lake.transaction():`. A lake may be used
+    from several threads; each has its own transaction.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        config: LakeConfig,
+        cache: Cache,
+        *,
+        spark: SparkSession | None = None,
+        pinned: Snapshot | None = None,
+    ) -> None:
+        self._store, self._config, self._cache, self._spark = store, config, cache, spark
+        self._pinned = pinned
+        self._local = threading.local()
+        self._closed = False
+        self._is_view_of: Lake | None = None
+        self._last_committed: int | None = None
+
+    # The handle itself.
+
+    @property
+    def name(self) -> str:
+        """The lake's name in SQL."""
+        return self._config.name
+
+    @property
+    def data_path(self) -> str:
+        """Where the data files are."""
+        return self._config.data_path
+
+    @property
+    def read_only(self) -> bool:
+        """Whether every change is refused."""
+        return self._config.read_only
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session in which data is read and written; made when it is first needed."""
+        if self._spark is None:
+            self._spark = session_or_local(None)
+        return self._spark
+
+    def close(self) -> None:
+        """Closes the connections to the catalog. DataFrames that were made before can no longer be run."""
+        self._closed = True
+        if self._is_view_of is None:
+            self._store.close()
+
+    def __enter__(self) -> Lake:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        at = f" at version {self._pinned.snapshot_id}" if self._pinned else ""
+        state = ", closed" if self._closed else ", read-only" if self.read_only else ""
+        return f"Lake({self.name}: {self._store.display}{at}{state})"
+
+    def at(self, *, version: int | None = None, timestamp: Timestamp | None = None) -> Lake:
+        """The lake as it was at a snapshot, read-only.
+
+        >>> lake = getfixture("lake")
+        >>> _ = lake.create_table("t", {"a": "int"})
+        >>> lake.at(version=0).tables(), lake.at(version=1).tables()
+        ([], ['main.t'])
+
+        Raises:
+            SnapshotNotFoundError: There is no such snapshot.
+        """
+        if (version is None) == (timestamp is None):
+            raise InvalidInputError("Give a version or a timestamp, and not both.")
+        self._require_open()
+        if version is not None:
+            pinned = snapshot_at_version(self._store, version)
+        else:
+            assert timestamp is not None
+            pinned = snapshot_at_time(self._store, micros_of(timestamp, "timestamp"), str(timestamp))
+        view = Lake(
+            self._store, replace(self._config, read_only=True), self._cache, spark=self._spark, pinned=pinned
+        )
+        view._is_view_of = self
+        return view
+
+    # Transactions.
+
+    @property
+    def _transaction(self) -> Transaction | None:
+        return getattr(self._local, "transaction", None)
+
+    def _require_open(self) -> None:
+        if self._closed or (self._is_view_of is not None and self._is_view_of._closed):
+            raise ClosedError(f'The lake "{self.name}" was closed. Attach it again.')
+
+    def _begin(self) -> Transaction:
+        """A new transaction at the newest snapshot; one round trip."""
+        self._require_open()
+        snapshots, metadata = self._store.query_many(
+            [latest_query(self._store), ('SELECT "key", value, scope, scope_id FROM ducklake_metadata', ())]
+        )
+        snapshot = self._pinned or snapshot_of(snapshots)
+        options = Options.of_rows(
+            [(key, value, scope, scope_id) for key, value, scope, scope_id in metadata],
+            self._config.attached_options,
+        )
+        reader = SnapshotReader(self._store, snapshot, self._cache)
+        return Transaction(reader, options, self._config.policy)
+
+    def _view(self) -> Transaction:
+        """What a read looks at: the running transaction, or the newest snapshot."""
+        self._require_open()
+        return self._transaction or self._begin()
+
+    @contextmanager
+    def _change(self) -> Iterator[Transaction]:
+        """What a change is made in: the running transaction, or one of its own that commits at the end."""
+        self._require_open()
+        if self.read_only:
+            at = f" at version {self._pinned.snapshot_id}" if self._pinned else ""
+            raise ReadOnlyError(
+                f'The lake "{self.name}" is attached read-only{at}: nothing in it can be changed.'
+            )
+        running = self._transaction
+        if running is not None:
+            yield running
+            return
+        transaction = self._begin()
+        yield transaction
+        self._commit(transaction)
+
+    def _commit(self, transaction: Transaction) -> None:
+        committed = transaction.commit()
+        if committed is not None:
+            self._last_committed = committed
+
+    @contextmanager
+    def transaction(
+        self, *, author: str | None = None, message: str | None = None, extra_info: str | None = None
+    ) -> Iterator[Lake]:
+        """Groups changes into one snapshot, or none when the block raises. Reads inside see the changes.
+
+        >>> lake = getfixture("lake")
+        >>> with lake.transaction(author="Ada", message="set up"):
+        ...     lake.create_schema("sales")
+        ...     orders = lake.create_table("sales.orders", {"id": "bigint"})
+        >>> lake.version
+        1
+
+        Raises:
+            ConflictError: At the end of the block, when others committed something that cannot be combined with it.
+        """
+        if self._transaction is not None:
+            raise TransactionError("A transaction is running in this thread already: they cannot be nested.")
+        if self.read_only:
+            raise ReadOnlyError(f'The lake "{self.name}" is attached read-only: it has no transactions.')
+        transaction = self._begin()
+        transaction.info = CommitInfo(author, message, extra_info)
+        self._local.transaction = transaction
+        try:
+            yield self
+            self._commit(transaction)
+        finally:
+            self._local.transaction = None
+
+    def set_commit_message(
+        self, author: str | None, message: str | None, *, extra_info: str | None = None
+    ) -> None:
+        """Says who makes the running transaction, and why."""
+        if self._transaction is None:
+            raise TransactionError(
+                "A commit message belongs to a transaction: use it inside `with lake.transaction():`, or give it "
+                "there as author=, message= and extra_info=."
+            )
+        self._transaction.info = CommitInfo(author, message, extra_info)
+
+    # What is in the lake.
+
+    @property
+    def version(self) -> int:
+        """The id of the snapshot that reads see now."""
+        return self._view().snapshot.snapshot_id
+
+    def schemas(self) -> list[str]:
+        """The names of all schemas."""
+        return [schema.name for schema in self._view().schemas()]
+
+    def tables(self, schema: str | None = None) -> list[str]:
+        """The tables of a schema, or of all, as `schema.table`."""
+        view = self._view()
+        return [
+            _dotted(each, name) for each in _chosen(view, schema) for name in sorted(view.table_names(each))
+        ]
+
+    def views(self, schema: str | None = None) -> list[str]:
+        """The views of a schema, or of all, as `schema.view`."""
+        view = self._view()
+        return [
+            _dotted(each, name) for each in _chosen(view, schema) for name in sorted(view.view_names(each))
+        ]
+
+    def macros(self, schema: str | None = None) -> list[str]:
+        """The macros of a schema, or of all, as `schema.macro`."""
+        view = self._view()
+        names = {_dotted(each, macro.name) for each in _chosen(view, schema) for macro in view.macros(each)}
+        return sorted(names)
+
+    def view(self, name: Name) -> ViewDef:
+        """What a view is: its SQL text, its column aliases and its comment."""
+        tx = self._view()
+        schema, view_name = self._resolve(tx, name, "view")
+        return ddl.get_view(tx, schema, view_name)
+
+    def __getitem__(self, name: Name) -> Table:
+        """The handle of a table.
+
+        Raises:
+            NotFoundError: There is no such table, with near names.
+        """
+        from ducklake_spark.table import Table
+
+        view = self._view()
+        schema, table_name = self._resolve(view, name)
+        table = ddl.get_table(view, schema, table_name)
+        return Table(self, schema.name, table.name)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether the lake has a table of this name."""
+        if not isinstance(name, (str, tuple, list)):
+            return False
+        view = self._view()
+        parts = self._parts(name, "table")
+        schema = view.schema(parts[0])
+        return schema is not None and view.table(schema, parts[1]) is not None
+
+    def _parts(self, name: Name, what: str) -> tuple[str, str]:
+        parts = split_name(name, what)
+        if len(parts) == 3 and fold(parts[0]) == fold(self.name):
+            parts = parts[1:]
+        if len(parts) > 2:
+            raise InvalidInputError(
+                f'{name!r} has too many parts for a {what} of the lake "{self.name}": write schema.{what}, with '
+                "double quotes around a name that has dots."
+            )
+        return (DEFAULT_SCHEMA, parts[0]) if len(parts) == 1 else (parts[0], parts[1])
+
+    def _resolve(self, tx: Transaction, name: Name, what: str = "table") -> tuple[SchemaDef, str]:
+        schema, own = self._parts(name, what)
+        return ddl.get_schema(tx, schema), own
+
+    # Schemas, tables, views and macros.
+
+    def create_schema(self, name: str, *, if_not_exists: bool = False) -> None:
+        """CREATE SCHEMA. The name is taken as it is, dots and quotes included."""
+        with self._change() as tx:
+            ddl.create_schema(tx, name, if_not_exists=if_not_exists)
+
+    def drop_schema(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> None:
+        """DROP SCHEMA; with `cascade`, all that is in it."""
+        with self._change() as tx:
+            ddl.drop_schema(tx, name, cascade=cascade, if_exists=if_exists)
+
+    def create_table(
+        self,
+        name: Name,
+        schema: SchemaLike,
+        *,
+        partitioned_by: Sequence[str] = (),
+        sorted_by: Sequence[str] = (),
+        not_null: Sequence[str] = (),
+        defaults: Mapping[str, Any] | None = None,
+        comment: str | None = None,
+        if_not_exists: bool = False,
+        or_replace: bool = False,
+    ) -> Table:
+        """CREATE TABLE.
+
+        >>> lake = getfixture("lake")
+        >>> lake.create_table(
+        ...     "events",
+        ...     {"id": "bigint", "at": "timestamptz", "tags": "varchar[]"},
+        ...     partitioned_by=["day(at)"],
+        ...     not_null=["id"],
+        ... )
+        Table(main.events)
+
+        Args:
+            name: `table` or `schema.table`.
+            schema: A dict of names and types, a list of pairs, a text like `a INT, b VARCHAR`, or a Spark StructType.
+            partitioned_by: Keys such as `region`, `year(at)` or `bucket(16, id)`.
+            sorted_by: Keys such as `at DESC`.
+            not_null: Columns that cannot be NULL.
+            defaults: Values for columns that an insert leaves out; an `Expression` is computed for each row.
+            comment: A comment on the table.
+            if_not_exists: Do nothing when the table exists.
+            or_replace: Drop a table of that name first, in the same snapshot.
+        """
+        from ducklake_spark.table import Table
+
+        with self._change() as tx:
+            found, own = self._resolve(tx, name)
+            specs = column_specs(schema, own, not_null=not_null, defaults=defaults or {})
+            table = ddl.create_table(
+                tx,
+                found,
+                own,
+                specs,
+                partitioned_by=partitioned_by,
+                sorted_by=sorted_by,
+                comment=comment,
+                if_not_exists=if_not_exists,
+                or_replace=or_replace,
+            )
+            return Table(self, found.name, table.name)
+
+    def drop_table(self, name: Name, *, if_exists: bool = False) -> None:
+        """DROP TABLE."""
+        with self._change() as tx:
+            schema, own = self._resolve(tx, name)
+            ddl.drop_table(tx, schema, own, if_exists=if_exists)
+
+    def create_view(
+        self,
+        name: Name,
+        sql: str,
+        columns: Sequence[str] = (),
+        *,
+        dialect: str = "spark",
+        comment: str | None = None,
+        if_not_exists: bool = False,
+        or_replace: bool = False,
+    ) -> None:
+        """CREATE VIEW. The text is kept in DuckDB's dialect, which everybody who shares the lake can read.
+
+        Args:
+            name: `view` or `schema.view`.
+            sql: A query.
+            columns: Names for its columns.
+            dialect: The dialect of `sql`: `spark` or `duckdb`.
+            comment: A comment on the view.
+            if_not_exists: Do nothing when the view exists.
+            or_replace: Drop a view of that name first, in the same snapshot.
+        """
+        with self._change() as tx:
+            schema, own = self._resolve(tx, name, "view")
+            text = duckdb_sql.canonical_query(
+                _to_duckdb(sql, dialect), self.name, f'the query of view "{own}"'
+            )
+            ddl.create_view(
+                tx,
+                schema,
+                own,
+                text,
+                columns,
+                comment=comment,
+                if_not_exists=if_not_exists,
+                or_replace=or_replace,
+            )
+
+    def drop_view(self, name: Name, *, if_exists: bool = False) -> None:
+        """DROP VIEW."""
+        with self._change() as tx:
+            schema, own = self._resolve(tx, name, "view")
+            ddl.drop_view(tx, schema, own, if_exists=if_exists)
+
+    def rename_view(self, name: Name, new_name: str) -> None:
+        """ALTER VIEW RENAME TO; the new name is in the same schema."""
+        with self._change() as tx:
+            schema, own = self._resolve(tx, name, "view")
+            ddl.rename_view(tx, schema, own, new_name)
+
+    def comment_view(self, name: Name, comment: str | None) -> None:
+        """COMMENT ON VIEW; None removes it."""
+        with self._change() as tx:
+            schema, own = self._resolve(tx, name, "view")
+            ddl.comment_view(tx, ddl.get_view(tx, schema, own), comment)
+
+    def create_macro(
+        self,
+        name: Name,
+        sql: str,
+        parameters: Sequence[str] = (),
+        *,
+        table: bool = False,
+        overloads: Sequence[tuple[str, Sequence[str]]] = (),
+        dialect: str = "spark",
+        if_not_exists: bool = False,
+        or_replace: bool = False,
+    ) -> None:
+        """CREATE MACRO.
+
+        >>> getfixture("lake").create_macro("add", "a + b", ["a", "b := 10"])
+
+        Args:
+            name: `macro` or `schema.macro`.
+            sql: An expression; a query for a table macro.
+            parameters: Texts like `a`, `a INTEGER` or `b := 10`.
+            table: Whether it is a table macro.
+            overloads: More implementations, each with its parameters.
+            dialect: The dialect of the texts: `spark` or `duckdb`.
+            if_not_exists: Do nothing when the macro exists.
+            or_replace: Drop a macro of that name first, in the same snapshot.
+        """
+
+        def impl(text: str, names: Sequence[str]) -> MacroImpl:
+            if table:
+                query = duckdb_sql.canonical_query(_to_duckdb(text, dialect), self.name, "the macro")
+                return duckdb_sql.macro_impl(query, names, table=True)
+            prefix = "SELECT "
+            return duckdb_sql.macro_impl(
+                _to_duckdb(prefix + text, dialect).removeprefix(prefix), names, table=False
+            )
+
+        with self._change() as tx:
+            schema, own = self._resolve(tx, name, "macro")
+            impls = [impl(text, names) for text, names in [(sql, parameters), *overloads]]
+            ddl.create_macro(tx, schema, own, impls, if_not_exists=if_not_exists, or_replace=or_replace)
+
+    def drop_macro(self, name: Name, *, table: bool = False, if_exists: bool = False) -> None:
+        """DROP MACRO, or DROP MACRO TABLE with `table`."""
+        with self._change() as tx:
+            schema, own = self._resolve(tx, name, "macro")
+            ddl.drop_macro(tx, schema, own, table=table, if_exists=if_exists)
+
+    # Options.
+
+    def set_option(
+        self, option: str, value: Any, *, schema: str | None = None, table: Name | None = None
+    ) -> None:
+        """Sets an option of the lake, of a schema or of a table. Options belong to no snapshot.
+
+        >>> lake = getfixture("lake")
+        >>> lake.set_option("target_file_size", "64MB")
+        >>> lake.get_option("target_file_size")
+        '64000000'
+        """
+        with self._change() as tx:
+            if table is not None:
+                parts = (schema, *split_name(table)) if schema is not None else table
+                found, own = self._resolve(tx, parts)
+                ddl.set_option(tx, option, value, table=ddl.get_table(tx, found, own))
+            elif schema is not None:
+                ddl.set_option(tx, option, value, schema=ddl.get_schema(tx, schema))
+            else:
+                ddl.set_option(tx, option, value)
+
+    def get_option(self, option: str, *, schema: str | None = None, table: Name | None = None) -> str | None:
+        """The value of an option that is in force for a table, a schema or the lake; None when it has its default."""
+        if option.lower() not in OPTIONS:
+            raise NotFoundError(f'There is no option "{option}".{did_you_mean(option, OPTIONS)}')
+        tx = self._view()
+        if table is not None:
+            parts = (schema, *split_name(table)) if schema is not None else table
+            found, own = self._resolve(tx, parts)
+            definition = ddl.get_table(tx, found, own)
+            return tx.options.get(option.lower(), schema_id=found.schema_id, table_id=definition.table_id)
+        schema_id = None if schema is None else ddl.get_schema(tx, schema).schema_id
+        return tx.options.get(option.lower(), schema_id=schema_id)
+
+    # Answers as DataFrames.
+
+    def snapshots(self) -> DataFrame:
+        """All snapshots, with the columns and values of the extension's `snapshots()`."""
+        rows = [
+            (
+                snapshot_id,
+                EPOCH + _microseconds(micros),
+                schema_version,
+                changes_map(parse_changes(changes)),
+                author,
+                message,
+                extra,
+            )
+            for snapshot_id, micros, schema_version, changes, author, message, extra in self._snapshot_rows()
+        ]
+        return self.spark.createDataFrame(
+            rows,
+            "snapshot_id bigint, snapshot_time timestamp, schema_version bigint, changes map<string, array<string>>, "
+            "author string, commit_message string, commit_extra_info string",
+        )
+
+    def _snapshot_rows(self) -> list[tuple[Any, ...]]:
+        self._require_open()
+        where = "" if self._pinned is None else f" WHERE s.snapshot_id <= {self._pinned.snapshot_id}"
+        return self._store.query(
+            f"SELECT s.snapshot_id, {self._store.micros_sql('s.snapshot_time')}, s.schema_version, c.changes_made, "
+            "c.author, c.commit_message, c.commit_extra_info FROM ducklake_snapshot s LEFT JOIN "
+            f"ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id{where} ORDER BY s.snapshot_id"
+        )
+
+    def current_snapshot(self) -> DataFrame:
+        """The id of the snapshot that reads see now, as one row."""
+        return self.spark.createDataFrame([(self.version,)], "id bigint")
+
+    def last_committed_snapshot(self) -> DataFrame:
+        """The id of the last snapshot that this handle committed, or NULL, as one row."""
+        return self.spark.createDataFrame([(self._last_committed,)], "id bigint")
+
+    def options(self) -> DataFrame:
+        """The options that are set, with the columns and values of the extension's `options()`."""
+        tx = self._view()
+        schemas = {schema.schema_id: schema for schema in tx.schemas()}
+        rows = []
+        for (key, scope, scope_id), value in sorted(tx.options.stored.items(), key=lambda item: str(item[0])):
+            entry = None
+            if scope == "schema" and scope_id in schemas:
+                entry = duckdb_sql.quote_if_needed(schemas[scope_id].name)
+            elif scope == "table" and scope_id is not None:
+                table = tx.table_of(scope_id)
+                entry = _dotted(schemas[table.schema_id], table.name) if table is not None else None
+            description = OPTIONS[key].description if key in OPTIONS else None
+            rows.append((key, description, value, (scope or "global").upper(), entry))
+        return self.spark.createDataFrame(
+            rows, "option_name string, description string, value string, scope string, scope_entry string"
+        )
+
+    def settings(self) -> DataFrame:
+        """The kind of catalog, the version of this package, and the data path."""
+        from ducklake_spark import __version__
+
+        return self.spark.createDataFrame(
+            [(self._store.kind, __version__, self.data_path)],
+            "catalog_type string, extension_version string, data_path string",
+        )
+
+    def metadata(self, table: str) -> DataFrame:
+        """A table of the catalog, as it is.
+
+        >>> lake = getfixture("lake")
+        >>> lake.metadata("ducklake_schema").select("schema_name").collect()
+        [Row(schema_name='main')]
+        """
+        self._require_open()
+        name = table.lower() if table.lower().startswith("ducklake_") else f"ducklake_{table.lower()}"
+        definition = TABLES.get(name)
+        if definition is None:
+            raise NotFoundError(f'The catalog has no table "{table}".{did_you_mean(name, TABLES)}')
+        selected = ", ".join(
+            self._store.micros_sql(column.name) if column.type == "TIMESTAMPTZ" else f'"{column.name}"'
+            for column in definition.columns
+        )
+        kinds = {"BIGINT": "bigint", "BOOLEAN": "boolean", "TIMESTAMPTZ": "timestamp"}
+        types = [kinds.get(column.type, "string") for column in definition.columns]
+        rows = [
+            tuple(_spark_value(value, kind) for value, kind in zip(row, types, strict=True))
+            for row in self._store.query(f"SELECT {selected} FROM {name}")
+        ]
+        columns = (f"{column.name} {kind}" for column, kind in zip(definition.columns, types, strict=True))
+        return self.spark.createDataFrame(rows, ", ".join(columns))
+
+
+def _microseconds(micros: Any) -> timedelta:
+    return timedelta(microseconds=int(micros))
+
+
+def _spark_value(value: Any, kind: str) -> Any:
+    if value is None:
+        return None
+    if kind == "timestamp":
+        return EPOCH + _microseconds(value)
+    if kind == "boolean":
+        return bool(value)
+    return int(value) if kind == "bigint" else str(value)
+
+
+def _chosen(tx: Transaction, schema: str | None) -> list[SchemaDef]:
+    return tx.schemas() if schema is None else [ddl.get_schema(tx, schema)]
+
+
+def _dotted(schema: SchemaDef, name: str) -> str:
+    return f"{duckdb_sql.quote_if_needed(schema.name)}.{duckdb_sql.quote_if_needed(name)}"
+
+
+def _to_duckdb(sql: str, dialect: str) -> str:
+    if dialect == "duckdb":
+        return sql
+    if dialect != "spark":
+        raise InvalidInputError(f'The dialect is "spark" or "duckdb", not "{dialect}".')
+    import sqlglot
+
+    try:
+        statements = sqlglot.transpile(sql, read="spark", write="duckdb")
+    except sqlglot.errors.SqlglotError as error:
+        raise InvalidInputError(f"Cannot read as Spark SQL: {error}") from error
+    if len(statements) != 1:
+        raise InvalidInputError(f"Give one statement, not {len(statements)}: {sql}")
+    return statements[0]

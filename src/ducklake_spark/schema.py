@@ -1,0 +1,76 @@
+"""Schemas as users give them: a dict, pairs, a text, a Spark StructType or anything that has one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
+from ducklake_spark.format.types import DataType, fold, parse_type
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+SchemaLike = Union[str, "StructType", Mapping[str, Any], Iterable[tuple[str, Any]]]
+ColumnSpec = tuple[str, DataType, bool, Any]
+
+
+def data_type_of(given: Any) -> DataType:
+    """A type from its text, or from a Spark type.
+
+    >>> data_type_of("decimal(10, 2)")
+    Decimal(precision=10, scale=2)
+    """
+    if isinstance(given, str):
+        return parse_type(given)
+    if not hasattr(given, "jsonValue"):
+        raise InvalidInputError(f"{given!r} is not a type: give a text such as 'bigint', or a Spark type.")
+    from ducklake_spark.scan.types import from_spark
+
+    return from_spark(given)
+
+
+def column_specs(
+    schema: SchemaLike, table: str, *, not_null: Sequence[str] = (), defaults: Mapping[str, Any] | None = None
+) -> list[ColumnSpec]:
+    """The columns of a new table.
+
+    Raises:
+        InvalidInputError: Not a schema.
+        NotFoundError: `not_null` or `defaults` name a column that the schema does not have.
+    """
+    columns = _columns(schema, table)
+    names = {fold(name): name for name, _, _ in columns}
+    for what, given in (("not_null", not_null), ("defaults", defaults or {})):
+        for name in given:
+            if fold(name) not in names:
+                near = did_you_mean(name, names.values())
+                raise NotFoundError(
+                    f'{what} names a column "{name}" that table "{table}" does not have.{near}'
+                )
+    required = {fold(name) for name in not_null}
+    values = {fold(name): value for name, value in (defaults or {}).items()}
+    return [
+        (name, data_type, nulls_allowed and fold(name) not in required, values.get(fold(name)))
+        for name, data_type, nulls_allowed in columns
+    ]
+
+
+def _columns(schema: SchemaLike, table: str) -> list[tuple[str, DataType, bool]]:
+    given: Any = schema
+    if not isinstance(given, (str, Mapping)) and hasattr(given, "schema"):
+        given = given.schema  # a DataFrame or an Arrow table
+    if isinstance(given, str):
+        struct = parse_type(f"struct({given})")
+        return [(name, part, True) for name, part in getattr(struct, "fields", ())]
+    if isinstance(given, Mapping):
+        return [(name, data_type_of(part), True) for name, part in given.items()]
+    if hasattr(given, "fields") and hasattr(given, "jsonValue"):
+        return [(part.name, data_type_of(part.dataType), part.nullable) for part in given.fields]
+    try:
+        return [(name, data_type_of(part), True) for name, part in given]
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f'Cannot read the schema of table "{table}": give a dict of names and types, a list of pairs, a text like '
+            "'a INT, b VARCHAR', or a Spark StructType."
+        ) from error

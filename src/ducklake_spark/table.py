@@ -1,0 +1,251 @@
+"""`Table`: one table's handle. It finds the table by its name, in the running transaction or the newest snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ducklake_spark.catalog import ddl
+from ducklake_spark.catalog.transaction import Transaction
+from ducklake_spark.format.columns import ColumnDef, find
+from ducklake_spark.format.duckdb_sql import quote_if_needed
+from ducklake_spark.format.names import Name, split_name
+from ducklake_spark.format.objects import TableDef, is_local
+from ducklake_spark.format.types import duckdb_name
+from ducklake_spark.lake import Lake
+from ducklake_spark.schema import data_type_of
+
+_WRONG_STATISTICS = ("timetz", "interval")
+"""Types for which the reference writes that there are no NULLs although there are."""
+
+
+class Table:
+    """A table of a lake. Made by `lake["schema.table"]`, or by `lake.create_table()`."""
+
+    def __init__(self, lake: Lake, schema_name: str, name: str) -> None:
+        self._lake, self._schema_name, self._name = lake, schema_name, name
+
+    def __repr__(self) -> str:
+        return f"Table({quote_if_needed(self._schema_name)}.{quote_if_needed(self._name)})"
+
+    # What it is.
+
+    @property
+    def name(self) -> str:
+        """Its name in the schema."""
+        return self._name
+
+    @property
+    def schema_name(self) -> str:
+        """The name of its schema."""
+        return self._schema_name
+
+    @property
+    def definition(self) -> TableDef:
+        """All that the catalog says of it: ids, columns as a tree, specifications, comments."""
+        return self._find(self._lake._view())
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of its columns."""
+        return [column.name for column in self.definition.columns]
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The types of its columns, in DuckDB's words.
+
+        >>> table = getfixture("lake").create_table("t", "a INT, b STRUCT(x VARCHAR)")
+        >>> table.types
+        {'a': 'INTEGER', 'b': 'STRUCT("x" VARCHAR)'}
+        """
+        return {column.name: duckdb_name(column.data_type) for column in self.definition.columns}
+
+    @property
+    def comment(self) -> str | None:
+        """Its comment."""
+        return self.definition.comment
+
+    @property
+    def partitioned_by(self) -> list[str]:
+        """Its partition keys, as `set_partitioned_by` takes them."""
+        table = self.definition
+        names = {column.column_id: quote_if_needed(column.name) for column in table.columns}
+        keys = table.partitioning.keys if table.partitioning is not None else ()
+        texts = []
+        for key in keys:
+            column = names[key.column_id]
+            if key.buckets is not None:
+                texts.append(f"bucket({key.buckets}, {column})")
+            else:
+                texts.append(column if key.transform == "identity" else f"{key.transform}({column})")
+        return texts
+
+    @property
+    def sorted_by(self) -> list[str]:
+        """Its sort keys, as `set_sorted_by` takes them."""
+        sorting = self.definition.sorting
+        return [
+            f"{key.expression} {key.direction} {key.null_order.replace('_', ' ')}"
+            for key in (sorting.keys if sorting is not None else ())
+        ]
+
+    # Columns.
+
+    def add_column(
+        self,
+        name: Name,
+        type: Any,
+        *,
+        default: Any = None,
+        not_null: bool = False,
+        if_not_exists: bool = False,
+    ) -> None:
+        """ADD COLUMN. `name` may lead into structs, lists and maps: `st.x`, `list.element.x`, `map.value.x`.
+
+        Rows that exist already show the default.
+
+        >>> table = getfixture("lake").create_table("t", {"a": "int", "st": "struct(x int)"})
+        >>> table.add_column("b", "varchar", default="none")
+        >>> table.add_column("st.y", "date")
+        >>> table.types
+        {'a': 'INTEGER', 'st': 'STRUCT("x" INTEGER, "y" DATE)', 'b': 'VARCHAR'}
+        """
+        with self._change() as (tx, table):
+            ddl.add_column(
+                tx,
+                table,
+                _path(table, name),
+                data_type_of(type),
+                default=default,
+                nulls_allowed=not not_null,
+                if_not_exists=if_not_exists,
+                has_rows=lambda found: _has_rows(tx, found),
+            )
+
+    def drop_column(self, name: Name, *, if_exists: bool = False) -> None:
+        """DROP COLUMN, also of a field."""
+        with self._change() as (tx, table):
+            ddl.drop_column(tx, table, _path(table, name), if_exists=if_exists)
+
+    def rename_column(self, name: Name, new_name: str) -> None:
+        """RENAME COLUMN, also of a field; the new name is one part, taken as it is."""
+        with self._change() as (tx, table):
+            ddl.rename_column(tx, table, _path(table, name), new_name)
+
+    def set_type(self, name: Name, type: Any) -> None:
+        """SET TYPE: a wider type that keeps every value; also of fields, elements, keys and values."""
+        with self._change() as (tx, table):
+            ddl.set_type(tx, table, _path(table, name), data_type_of(type))
+
+    def set_default(self, name: Name, default: Any) -> None:
+        """SET DEFAULT for rows to come; an `Expression` is computed for each row."""
+        with self._change() as (tx, table):
+            ddl.set_default(tx, table, _path(table, name), default)
+
+    def drop_default(self, name: Name) -> None:
+        """DROP DEFAULT."""
+        self.set_default(name, None)
+
+    def set_not_null(self, name: Name) -> None:
+        """SET NOT NULL.
+
+        Raises:
+            ConstraintError: The column holds NULL.
+        """
+        with self._change() as (tx, table):
+            ddl.set_nulls_allowed(
+                tx,
+                table,
+                _path(table, name),
+                False,
+                has_nulls=lambda found, column: _has_nulls(tx, found, column),
+            )
+
+    def drop_not_null(self, name: Name) -> None:
+        """DROP NOT NULL."""
+        with self._change() as (tx, table):
+            ddl.set_nulls_allowed(tx, table, _path(table, name), True, has_nulls=lambda *_: False)
+
+    # The table itself.
+
+    def rename(self, new_name: str) -> None:
+        """RENAME TO, in the same schema. The handle follows."""
+        with self._change() as (tx, table):
+            ddl.rename_table(tx, table, new_name)
+        self._name = new_name
+
+    def drop(self) -> None:
+        """DROP TABLE."""
+        self._lake.drop_table((self._schema_name, self._name))
+
+    def set_comment(self, comment: str | None, *, column: Name | None = None) -> None:
+        """COMMENT ON TABLE, or on a column; None removes it."""
+        with self._change() as (tx, table):
+            if column is None:
+                ddl.comment_table(tx, table, comment)
+            else:
+                ddl.comment_column(tx, table, _path(table, column), comment)
+
+    def set_partitioned_by(self, *keys: str) -> None:
+        """SET PARTITIONED BY keys such as `region`, `year(at)` or `bucket(16, id)`; for files to come."""
+        with self._change() as (tx, table):
+            ddl.set_partitioned_by(tx, table, keys)
+
+    def reset_partitioned_by(self) -> None:
+        """RESET PARTITIONED BY."""
+        with self._change() as (tx, table):
+            ddl.reset_partitioned_by(tx, table)
+
+    def set_sorted_by(self, *keys: str) -> None:
+        """SET SORTED BY expressions such as `at DESC NULLS FIRST`; for files to come."""
+        with self._change() as (tx, table):
+            ddl.set_sorted_by(tx, table, keys)
+
+    def reset_sorted_by(self) -> None:
+        """RESET SORTED BY."""
+        with self._change() as (tx, table):
+            ddl.reset_sorted_by(tx, table)
+
+    def set_option(self, option: str, value: Any) -> None:
+        """Sets an option for this table."""
+        self._lake.set_option(option, value, table=(self._schema_name, self._name))
+
+    # Inside.
+
+    def _find(self, tx: Transaction) -> TableDef:
+        return ddl.get_table(tx, ddl.get_schema(tx, self._schema_name), self._name)
+
+    @contextmanager
+    def _change(self) -> Iterator[tuple[Transaction, TableDef]]:
+        with self._lake._change() as tx:
+            yield tx, self._find(tx)
+
+
+def _path(table: TableDef, name: Name) -> Sequence[str]:
+    """The parts of a column's name; a column that has dots in its name is found as it is."""
+    if isinstance(name, str) and find(table.columns, name) is not None:
+        return (name,)
+    return split_name(name, "column")
+
+
+def _has_rows(tx: Transaction, table: TableDef) -> bool:
+    if is_local(table.table_id):
+        return False
+    rows = tx.store.query(
+        "SELECT record_count FROM ducklake_table_stats WHERE table_id = ?", (table.table_id,)
+    )
+    return any(count is None or int(count) > 0 for (count,) in rows)
+
+
+def _has_nulls(tx: Transaction, table: TableDef, column: ColumnDef) -> bool:
+    """Whether the column may hold NULL. The statistics are bounds: what they cannot rule out counts as NULL."""
+    if not _has_rows(tx, table):
+        return False
+    rows = tx.store.query(
+        "SELECT contains_null FROM ducklake_table_column_stats WHERE table_id = ? AND column_id = ?",
+        (table.table_id, column.column_id),
+    )
+    if column.type in _WRONG_STATISTICS or column.children or not rows:
+        return True
+    return any(value is None or bool(value) for (value,) in rows)

@@ -1,0 +1,41 @@
+"""Points in time as users give them: a text or a datetime; without a zone they are UTC."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Union
+
+from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.format.duckdb_sql import cast_text
+from ducklake_spark.format.objects import EPOCH
+from ducklake_spark.format.types import Scalar
+
+Timestamp = Union[str, datetime]  # noqa: UP007 - a name for readers
+
+
+def micros_of(timestamp: Timestamp, what: str) -> int:
+    """A time as microseconds since 1970.
+
+    >>> micros_of("1970-01-01 00:00:01.5", "timestamp")
+    1500000
+
+    Raises:
+        InvalidInputError: Not a time.
+    """
+    if isinstance(timestamp, datetime):
+        zoned = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=timezone.utc)
+        return (zoned - EPOCH) // timedelta(microseconds=1)
+    if not isinstance(timestamp, str):
+        raise InvalidInputError(f"{what} takes a text or a datetime, not {timestamp!r}.")
+    text = cast_text(timestamp, Scalar("timestamptz"), what)
+    try:
+        return micros_of(datetime.fromisoformat(_padded(text)), what)
+    except ValueError as error:
+        raise InvalidInputError(f"{what} {timestamp!r} is out of range.") from error
+
+
+def _padded(text: str) -> str:
+    """DuckDB's text in the form that Python 3.10 reads: six digits of fraction, a whole offset."""
+    time = text.removesuffix("+00")
+    whole, _, fraction = time.partition(".")
+    return f"{whole}.{fraction:0<6}+00:00"
