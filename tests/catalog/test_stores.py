@@ -176,6 +176,7 @@ def test_queries_inside_a_transaction_of_another_thread_do_not_wait(store: Store
     seen: list[Any] = []
     with store.begin() as session:
         session.insert("ducklake_snapshot", [snapshot(1)])
+        session.insert("ducklake_tag", [(number, 1, None, "comment", "x" * 100) for number in range(50_000)])
         session.flush()
         thread = threading.Thread(
             target=lambda: seen.append(store.query("SELECT count(*) FROM ducklake_snapshot"))
@@ -198,6 +199,27 @@ def test_a_leftover_inlined_table_is_replaced(make_location: Callable[[str], str
     with pytest.raises(store.driver_errors), store.begin() as session:
         session.create_table(store.create_table_sql(name, [("row_id", "BIGINT")]))
     assert store.query(f"SELECT row_id FROM {name}") == [(2,)]
+    store.close()
+
+
+def test_tables_can_be_made_after_queries(store: Store) -> None:
+    with store.begin() as session:
+        assert session.query("SELECT max(snapshot_id) FROM ducklake_snapshot") == [(0,)]
+        session.create_table(store.create_table_sql("ducklake_inlined_data_1_1", [("row_id", "BIGINT")]))
+        session.insert("ducklake_inlined_data_1_1", [(1,)])
+    assert store.query("SELECT row_id FROM ducklake_inlined_data_1_1") == [(1,)]
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mysql"])
+def test_a_table_that_exists_is_a_collision(kind: str, make_location: Callable[[str], str]) -> None:
+    store = new_lake(make_location(kind))
+    name = "ducklake_inlined_data_1_1"
+    with store.begin() as session:
+        session.create_table(store.create_table_sql(name, [("row_id", "BIGINT")]))
+        session.insert("ducklake_inlined_data_tables", [(1, name, 1)])
+    with pytest.raises(store.driver_errors) as caught, store.begin() as session:
+        session.create_table(store.create_table_sql(name, [("row_id", "BIGINT")]))
+    assert failure(store, caught.value) is Failure.COLLISION
     store.close()
 
 
@@ -353,6 +375,47 @@ def test_names_are_quoted(make_location: Callable[[str], str]) -> None:
 def test_sqlite_has_no_schemas(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="SQLite has no schemas"):
         open_store(parse_location(f"ducklake:sqlite:{tmp_path}/x"), metadata_schema="s")
+
+
+SCALARS = {
+    "boolean": "BOOLEAN", "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT",
+    "int128": "HUGEINT", "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER", "uint64": "UBIGINT",
+    "uint128": "UHUGEINT", "float32": "FLOAT", "float64": "DOUBLE", "decimal(10,2)": "DECIMAL(10,2)", "date": "DATE",
+    "time": "TIME", "timetz": "TIMETZ", "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMPTZ",
+    "timestamp_s": "TIMESTAMP_S", "timestamp_ms": "TIMESTAMP_MS", "timestamp_ns": "TIMESTAMP_NS",
+    "interval": "INTERVAL", "varchar": "VARCHAR", "json": "JSON", "blob": "BLOB", "uuid": "UUID",
+    "STRUCT(a INTEGER, b VARCHAR)[]": "STRUCT(a INTEGER, b VARCHAR)[]", "MAP(VARCHAR, DATE)": "MAP(VARCHAR, DATE)",
+}  # fmt: skip
+INLINED_COLUMNS = {
+    "duckdb": "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = '{}' ORDER BY column_index",
+    "sqlite": "SELECT name, type FROM pragma_table_info('{}')",
+    "postgres": "SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute "
+    "WHERE attrelid = '{}'::regclass AND attnum > 0 ORDER BY attnum",
+}
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgres"])
+def test_inlined_types_are_those_of_the_reference(
+    kind: str, make_location: Callable[[str], str], oracle: Oracle
+) -> None:
+    location = make_location(kind)
+    oracle.attach(location, data_path="data/")
+    oracle.execute(f"CREATE TABLE t ({', '.join(f'c{n} {name}' for n, name in enumerate(SCALARS.values()))})")
+    oracle.detach()
+    store = open_store(parse_location(location))
+    [(theirs,)] = store.query("SELECT table_name FROM ducklake_inlined_data_tables")
+    columns = [(name, "BIGINT") for name in ("row_id", "begin_snapshot", "end_snapshot")]
+    columns += [(f"c{n}", store.inlined_type(name) or "none") for n, name in enumerate(SCALARS)]
+    with store.begin() as session:
+        session.create_table(store.create_table_sql("ours", columns))
+    sql = INLINED_COLUMNS[kind]
+    assert store.query(sql.format("ours")) == store.query(sql.format(theirs))
+    store.close()
+
+
+def test_types_that_are_never_inlined(store: Store) -> None:
+    assert store.inlined_type("geometry") is None
+    assert (store.inlined_type("variant") is None) == (store.kind != "duckdb")
 
 
 # Connections
@@ -521,6 +584,17 @@ def test_a_duckdb_file_of_another_process(tmp_path: Path) -> None:
             inspect(store)
         other.communicate(b"\n")
     assert not inspect(store).exists
+    store.close()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may do everything")
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
+def test_files_that_must_not_be_touched(kind: str, tmp_path: Path) -> None:
+    new_lake(f"ducklake:{kind}:{tmp_path}/x").close()
+    (tmp_path / "x").chmod(0o444)
+    store = open_store(parse_location(f"ducklake:{kind}:{tmp_path}/x"))
+    with pytest.raises(CatalogConnectionError, match=r"may not write.*Attach it read-only"):
+        inspect(store)
     store.close()
 
 
