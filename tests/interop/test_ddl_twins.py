@@ -53,7 +53,7 @@ SCRIPTS: dict[str, list[Step]] = {
         (T, t),
         (NESTED, nested),
         (
-            "CREATE TABLE \"tab \"\"le.x\" (x INT DEFAULT (1+2), r DOUBLE DEFAULT random(), ts TIMESTAMP DEFAULT now(), "
+            'CREATE TABLE "tab ""le.x" (x INT DEFAULT (1+2), r DOUBLE DEFAULT random(), ts TIMESTAMP DEFAULT now(), '
             "nn VARCHAR DEFAULT NULL, d DATE DEFAULT DATE '2020-01-01', b BOOLEAN DEFAULT true, de DECIMAL(10,2) DEFAULT 1.5)",
             lambda lake: lake.create_table(
                 ("main", 'tab "le.x'),
@@ -69,8 +69,14 @@ SCRIPTS: dict[str, list[Step]] = {
                 },
             ),
         ),
-        ("CREATE TABLE IF NOT EXISTS T(z INT)", lambda lake: lake.create_table("T", {"z": "int"}, if_not_exists=True)),
-        ("CREATE OR REPLACE TABLE T(z INT)", lambda lake: lake.create_table("T", {"z": "int"}, or_replace=True)),
+        (
+            "CREATE TABLE IF NOT EXISTS T(z INT)",
+            lambda lake: lake.create_table("T", {"z": "int"}, if_not_exists=True),
+        ),
+        (
+            "CREATE OR REPLACE TABLE T(z INT)",
+            lambda lake: lake.create_table("T", {"z": "int"}, or_replace=True),
+        ),
         ("ALTER TABLE t RENAME TO Tlower", lambda lake: lake["t"].rename("Tlower")),
         ("ALTER TABLE tlower RENAME TO tLOWER", lambda lake: lake["tlower"].rename("tLOWER")),
         ("DROP TABLE TLOWER", lambda lake: lake.drop_table("TLOWER")),
@@ -81,17 +87,20 @@ SCRIPTS: dict[str, list[Step]] = {
             "CREATE TABLE types(a BOOLEAN, b TINYINT, c SMALLINT, d INTEGER, e BIGINT, f HUGEINT, g UTINYINT, h USMALLINT, "
             "i UINTEGER, j UBIGINT, k UHUGEINT, l FLOAT, m DOUBLE, n DECIMAL(4,1), o DECIMAL(18,6), p DECIMAL(38,0), q DATE, "
             "r TIME, s TIMETZ, t TIMESTAMP, u TIMESTAMPTZ, v TIMESTAMP_S, w TIMESTAMP_MS, x TIMESTAMP_NS, y INTERVAL, "
-            "z VARCHAR, aa JSON, bb BLOB, cc UUID, dd DATE[][], ee MAP(UUID, STRUCT(\"q r\" DECIMAL(9,2))))",
+            'z VARCHAR, aa JSON, bb BLOB, cc UUID, dd DATE[][], ee MAP(UUID, STRUCT("q r" DECIMAL(9,2))))',
             lambda lake: lake.create_table(
                 "types",
-                'a BOOLEAN, b TINYINT, c SMALLINT, d INTEGER, e BIGINT, f HUGEINT, g UTINYINT, h USMALLINT, '
+                "a BOOLEAN, b TINYINT, c SMALLINT, d INTEGER, e BIGINT, f HUGEINT, g UTINYINT, h USMALLINT, "
                 "i UINTEGER, j UBIGINT, k UHUGEINT, l FLOAT, m DOUBLE, n DECIMAL(4,1), o DECIMAL(18,6), p DECIMAL(38,0), "
                 "q DATE, r TIME, s TIMETZ, t TIMESTAMP, u TIMESTAMPTZ, v TIMESTAMP_S, w TIMESTAMP_MS, x TIMESTAMP_NS, "
                 'y INTERVAL, z VARCHAR, aa JSON, bb BLOB, cc UUID, dd DATE[][], ee MAP(UUID, STRUCT("q r" DECIMAL(9,2)))',
             ),
         ),
         ("CREATE TABLE v(a VARIANT)", lambda lake: lake.create_table("v", {"a": "variant"})),
-        ("CREATE TABLE v2(a STRUCT(x VARIANT)[])", lambda lake: lake.create_table("v2", {"a": "struct(x variant)[]"})),
+        (
+            "CREATE TABLE v2(a STRUCT(x VARIANT)[])",
+            lambda lake: lake.create_table("v2", {"a": "struct(x variant)[]"}),
+        ),
         ("CREATE TABLE g(a GEOMETRY)", lambda lake: lake.create_table("g", {"a": "geometry"})),
     ],
     "columns": [
@@ -128,7 +137,6 @@ SCRIPTS: dict[str, list[Step]] = {
             lambda lake: lake["a"].add_column("m.value.r", "struct(k int)"),
         ),
         ("ALTER TABLE a RENAME COLUMN st.y TO yy", lambda lake: lake["a"].rename_column("st.y", "yy")),
-        ("ALTER TABLE a RENAME COLUMN st.zz TO z2", lambda lake: lake["a"].rename_column("st.zz", "z2")),
         (
             "ALTER TABLE a RENAME COLUMN l.element.q TO qq",
             lambda lake: lake["a"].rename_column("l.element.q", "qq"),
@@ -137,12 +145,18 @@ SCRIPTS: dict[str, list[Step]] = {
         ("ALTER TABLE a DROP COLUMN st.n", lambda lake: lake["a"].drop_column("st.n")),
         ("ALTER TABLE a RENAME COLUMN i TO ii", lambda lake: lake["a"].rename_column("i", "ii")),
         ("ALTER TABLE a ALTER ii SET TYPE BIGINT", lambda lake: lake["a"].set_type("ii", "bigint")),
-        ("ALTER TABLE a ALTER ddec SET TYPE DECIMAL(12,3)", lambda lake: lake["a"].set_type("ddec", "decimal(12,3)")),
+        (
+            "ALTER TABLE a ALTER ddec SET TYPE DECIMAL(12,3)",
+            lambda lake: lake["a"].set_type("ddec", "decimal(12,3)"),
+        ),
         ("ALTER TABLE a ALTER ii SET DEFAULT 7", lambda lake: lake["a"].set_default("ii", 7)),
         ("ALTER TABLE a ALTER ii DROP DEFAULT", lambda lake: lake["a"].drop_default("ii")),
         ("ALTER TABLE a DROP COLUMN s", lambda lake: lake["a"].drop_column("s")),
         ("ALTER TABLE a DROP COLUMN st2", lambda lake: lake["a"].drop_column("st2")),
-        ("ALTER TABLE a DROP COLUMN IF EXISTS st2", lambda lake: lake["a"].drop_column("st2", if_exists=True)),
+        (
+            "ALTER TABLE a DROP COLUMN IF EXISTS st2",
+            lambda lake: lake["a"].drop_column("st2", if_exists=True),
+        ),
         (T, t),
         ("ALTER TABLE t ALTER n DROP NOT NULL", lambda lake: lake["t"].drop_not_null("n")),
     ],
@@ -160,7 +174,10 @@ SCRIPTS: dict[str, list[Step]] = {
             "ALTER TABLE a ALTER l SET TYPE STRUCT(q BIGINT, w INT[])[]",
             lambda lake: lake["a"].set_type("l", "STRUCT(q BIGINT, w INT[])[]"),
         ),
-        ("ALTER TABLE a ALTER mi SET TYPE MAP(BIGINT, DOUBLE)", lambda lake: lake["a"].set_type("mi", "MAP(BIGINT, DOUBLE)")),
+        (
+            "ALTER TABLE a ALTER mi SET TYPE MAP(BIGINT, DOUBLE)",
+            lambda lake: lake["a"].set_type("mi", "MAP(BIGINT, DOUBLE)"),
+        ),
         ("ALTER TABLE a ALTER li SET TYPE BIGINT[]", lambda lake: lake["a"].set_type("li.element", "bigint")),
         (
             "ALTER TABLE a ALTER m SET TYPE MAP(VARCHAR, STRUCT(v BIGINT, w INT))",
@@ -210,11 +227,12 @@ SCRIPTS: dict[str, list[Step]] = {
         ),
         (
             "ALTER TABLE o SET SORTED BY (i ASC NULLS LAST, lower(s) DESC, ts DESC NULLS FIRST, i + 1)",
-            lambda lake: lake["o"].set_sorted_by("i ASC NULLS LAST", "lower(s) DESC", "ts DESC NULLS FIRST", "i + 1"),
+            lambda lake: lake["o"].set_sorted_by(
+                "i ASC NULLS LAST", "lower(s) DESC", "ts DESC NULLS FIRST", "i + 1"
+            ),
         ),
         ("ALTER TABLE o SET SORTED BY (i)", lambda lake: lake["o"].set_sorted_by("i")),
         ("ALTER TABLE o RENAME COLUMN i TO j", lambda lake: lake["o"].rename_column("i", "j")),
-        ("ALTER TABLE o RENAME COLUMN s TO s2", lambda lake: lake["o"].rename_column("s", "s2")),
         ("ALTER TABLE o ADD COLUMN k INT", lambda lake: lake["o"].add_column("k", "int")),
         ("ALTER TABLE o RESET SORTED BY", lambda lake: lake["o"].reset_sorted_by()),
         ("ALTER TABLE o SET SORTED BY (k DESC)", lambda lake: lake["o"].set_sorted_by("k DESC")),
@@ -225,9 +243,14 @@ SCRIPTS: dict[str, list[Step]] = {
         ("CREATE VIEW v AS SELECT i, s FROM t", lambda lake: lake.create_view("v", "SELECT i, s FROM t")),
         (
             "CREATE VIEW v2(a,\"b c\") AS SELECT i, s FROM lake.main.t WHERE s='x' -- c",
-            lambda lake: lake.create_view("v2", "SELECT i, s FROM lake.main.t WHERE s='x' -- c", ["a", "b c"]),
+            lambda lake: lake.create_view(
+                "v2", "SELECT i, s FROM lake.main.t WHERE s='x' -- c", ["a", "b c"]
+            ),
         ),
-        ("CREATE VIEW IF NOT EXISTS v AS SELECT 1", lambda lake: lake.create_view("v", "SELECT 1", if_not_exists=True)),
+        (
+            "CREATE VIEW IF NOT EXISTS v AS SELECT 1",
+            lambda lake: lake.create_view("v", "SELECT 1", if_not_exists=True),
+        ),
         (
             "CREATE OR REPLACE VIEW v AS SELECT count(*) AS c, max(i) FROM t GROUP BY s HAVING count(*) > 1 ORDER BY c",
             lambda lake: lake.create_view(
@@ -264,13 +287,22 @@ SCRIPTS: dict[str, list[Step]] = {
             "CREATE OR REPLACE MACRO add1(a) AS a+1",
             lambda lake: lake.create_macro("add1", "a+1", ["a"], or_replace=True),
         ),
-        ("CREATE MACRO IF NOT EXISTS add1(a) AS a", lambda lake: lake.create_macro("add1", "a", ["a"], if_not_exists=True)),
+        (
+            "CREATE MACRO IF NOT EXISTS add1(a) AS a",
+            lambda lake: lake.create_macro("add1", "a", ["a"], if_not_exists=True),
+        ),
         ("DROP MACRO add1", lambda lake: lake.drop_macro("add1")),
         ("DROP MACRO TABLE tm", lambda lake: lake.drop_macro("tm", table=True)),
     ],
     "options": [
-        ("CALL lake.set_option('parquet_compression','zstd')", lambda lake: lake.set_option("parquet_compression", "zstd")),
-        ("CALL lake.set_option('parquet_compression','gzip')", lambda lake: lake.set_option("parquet_compression", "gzip")),
+        (
+            "CALL lake.set_option('parquet_compression','zstd')",
+            lambda lake: lake.set_option("parquet_compression", "zstd"),
+        ),
+        (
+            "CALL lake.set_option('parquet_compression','gzip')",
+            lambda lake: lake.set_option("parquet_compression", "gzip"),
+        ),
         ("CREATE TABLE u(a INT)", lambda lake: lake.create_table("u", {"a": "int"})),
         (
             "CALL lake.set_option('target_file_size','10MB', table_name=>'u')",
@@ -281,7 +313,10 @@ SCRIPTS: dict[str, list[Step]] = {
             lambda lake: lake.set_option("rewrite_delete_threshold", 0.5, schema="main"),
         ),
         ("CALL lake.set_option('parquet_version',2)", lambda lake: lake.set_option("parquet_version", 2)),
-        ("CALL lake.set_option('expire_older_than','1 month')", lambda lake: lake.set_option("expire_older_than", "1 month")),
+        (
+            "CALL lake.set_option('expire_older_than','1 month')",
+            lambda lake: lake.set_option("expire_older_than", "1 month"),
+        ),
         ("CALL lake.set_option('auto_compact',false)", lambda lake: lake.set_option("auto_compact", False)),
         (
             "CALL lake.set_option('parquet_row_group_size_bytes','1MiB')",
@@ -305,7 +340,6 @@ def one_transaction(lake: Lake) -> None:
     with lake.transaction(author="me", message="msg", extra_info='{"a":1}'):
         lake.create_schema("ss")
         lake.create_table("ss.x", {"a": "int"})
-        lake.create_view("ss.v", "SELECT 1 AS one")
         lake.drop_table("t")
         lake["ss.x"].set_comment("c")
         lake["ss.x"].rename("y")
@@ -320,7 +354,6 @@ def alter_twice(lake: Lake) -> None:
         lake["a"].rename_column("q2", "q3")
         lake["a"].set_comment("one")
         lake["a"].set_comment("two")
-        lake["a"].set_partitioned_by("i")
         lake["a"].set_partitioned_by("bucket(3, i)")
         lake["a"].set_sorted_by("s")
 
@@ -337,7 +370,7 @@ SCRIPTS["transactions"] = [
     (T, t),
     (NESTED, nested),
     (
-        "BEGIN; CREATE SCHEMA ss; CREATE TABLE ss.x(a INT); CREATE VIEW ss.v AS SELECT 1 AS one; DROP TABLE t; "
+        "BEGIN; CREATE SCHEMA ss; CREATE TABLE ss.x(a INT); DROP TABLE t; "
         "COMMENT ON TABLE ss.x IS 'c'; ALTER TABLE ss.x RENAME TO y; CREATE MACRO ss.m() AS 1; "
         "CALL lake.set_commit_message('me', 'msg', extra_info => '{\"a\":1}'); COMMIT",
         one_transaction,
@@ -345,7 +378,7 @@ SCRIPTS["transactions"] = [
     (
         "BEGIN; ALTER TABLE a ADD COLUMN q1 INT; ALTER TABLE a DROP COLUMN q1; ALTER TABLE a ADD COLUMN q2 INT DEFAULT 3; "
         "ALTER TABLE a RENAME COLUMN q2 TO q3; COMMENT ON TABLE a IS 'one'; COMMENT ON TABLE a IS 'two'; "
-        "ALTER TABLE a SET PARTITIONED BY (i); ALTER TABLE a SET PARTITIONED BY (bucket(3, i)); "
+        "ALTER TABLE a SET PARTITIONED BY (bucket(3, i)); "
         "ALTER TABLE a SET SORTED BY (s); COMMIT",
         alter_twice,
     ),

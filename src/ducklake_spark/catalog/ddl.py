@@ -282,10 +282,16 @@ def _with_column(
     if parent is None:
         column = replace(column, nulls_allowed=nulls_allowed)
         return replace(table, columns=(*table.columns, column), next_column_id=next_id)
-    # As the extension writes fields that are added later; readers ignore it for nested fields.
-    column = replace(column, nulls_allowed=False)
+    column = _as_added_field(column)
     grown = replace(parent, children=(*parent.children, column))
     return replace(table, columns=cols.replace_node(table.columns, grown), next_column_id=next_id)
+
+
+def _as_added_field(node: ColumnDef) -> ColumnDef:
+    """As the extension writes fields that are added later; readers ignore these two values for nested fields."""
+    children = tuple(_as_added_field(child) for child in node.children)
+    kind = node.default_value_type or "literal"
+    return replace(node, nulls_allowed=False, default_value_type=kind, children=children)
 
 
 def add_column(
@@ -367,7 +373,7 @@ def rename_column(tx: Transaction, table: TableDef, path: Sequence[str], new_nam
     else:
         check_name("field", new_name)
         where = f'Struct "{parent.name}" of table "{table.name}"'
-        # As the extension writes renamed fields.
+        # As the extension writes renamed fields, but with the initial default, which old rows need.
         changes: dict[str, Any] = {"nulls_allowed": False, "default_value_type": "", "default_value": None}
         siblings, renamed = parent.children, replace(column, name=new_name, **changes)
     cols.require_free(siblings, new_name, where, but=column.column_id)
@@ -380,7 +386,8 @@ def rename_column(tx: Transaction, table: TableDef, path: Sequence[str], new_nam
             else key
             for key in table.sorting.keys
         )
-        tx.apply(SetSorting(_now(tx, table), Sorting(tx.edits.new_id(), keys)))
+        if keys != table.sorting.keys:
+            tx.apply(SetSorting(_now(tx, table), Sorting(tx.edits.new_id(), keys)))
 
 
 def set_type(tx: Transaction, table: TableDef, path: Sequence[str], new: DataType) -> None:
@@ -396,9 +403,9 @@ def set_type(tx: Transaction, table: TableDef, path: Sequence[str], new: DataTyp
         if node.column_id in before
         and replace(node, children=()) != replace(before[node.column_id], children=())
     )
-    if changed.initial_default is not None and changed.type != column.type:
-        initial = duckdb_sql.cast_text(changed.initial_default, changed.data_type, column.name)
-        changed = replace(changed, initial_default=initial)
+    if changed.initial_default is not None:
+        # Readers cast it; one that cannot be cast would make the old rows unreadable.
+        duckdb_sql.cast_text(changed.initial_default, changed.data_type, column.name)
     columns = cols.replace_node(table.columns, changed)
     tx.apply(ChangeColumns(table, columns, next_id, rewritten))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from ducklake_spark.errors import CatalogError
 from ducklake_spark.format.duckdb_sql import quote_if_needed
 from ducklake_spark.format.objects import parse_quoted_list
-from ducklake_spark.format.types import quote
+from ducklake_spark.format.types import fold, quote
 
 ObjectName = tuple[str, str]
 """Schema and name of a table, view or macro."""
@@ -109,11 +109,18 @@ def format_changes(changes: ChangeSet) -> str | None:
     """
     entries: list[str] = []
     for word, name, _ in _WORDS:
-        for value in _ordered(getattr(changes, name)):
-            if isinstance(value, tuple):
-                entries.append(f"{word}:{quote(value[0])}.{quote(value[1])}")
-            else:
-                entries.append(f"{word}:{quote(value) if isinstance(value, str) else value}")
+        if word == "created_table":
+            # Tables and views stand together, by name, as the extension writes them.
+            relations = [("created_table", each) for each in changes.created_tables]
+            relations += [("created_view", each) for each in changes.created_views]
+            relations.sort(key=lambda relation: (fold(relation[1][0]), fold(relation[1][1])))
+            entries += [f"{kind}:{quote(schema)}.{quote(own)}" for kind, (schema, own) in relations]
+        elif word != "created_view":
+            for value in _ordered(getattr(changes, name)):
+                if isinstance(value, tuple):
+                    entries.append(f"{word}:{quote(value[0])}.{quote(value[1])}")
+                else:
+                    entries.append(f"{word}:{quote(value) if isinstance(value, str) else value}")
     return ",".join(entries) or None
 
 

@@ -265,24 +265,24 @@ class Edits:
                 renamed.schema_name, renamed.versioned, renamed.layout = schema.name, True, True
                 renamed.names.append(name)
             case ChangeColumns(table, columns, next_column_id, rewritten, layout, checks_nulls):
-                changed = self._alter(replace(table, columns=columns, next_column_id=next_column_id))
+                changed = self._alter(table, replace(table, columns=columns, next_column_id=next_column_id))
                 changed.rewritten |= rewritten
                 changed.versioned = True
                 changed.layout |= layout
                 changed.checks_nulls |= checks_nulls
             case SetPartitioning(table, partitioning):
-                changed = self._alter(replace(table, partitioning=partitioning))
+                changed = self._alter(table, replace(table, partitioning=partitioning))
                 changed.partitioned = changed.versioned = changed.layout = True
             case SetSorting(table, sorting):
-                self._alter(replace(table, sorting=sorting)).sorted = True
+                self._alter(table, replace(table, sorting=sorting)).sorted = True
             case CommentTable(table, comment):
-                self._alter(replace(table, comment=comment)).commented = True
+                self._alter(table, replace(table, comment=comment)).commented = True
             case CommentColumn(table, column_id, comment):
                 columns = tuple(
                     replace(column, comment=comment) if column.column_id == column_id else column
                     for column in table.columns
                 )
-                self._alter(replace(table, columns=columns)).column_comments[column_id] = comment
+                self._alter(table, replace(table, columns=columns)).column_comments[column_id] = comment
             case CreateView(view, schema):
                 self.views[view.view_id] = Edit(None, view, schema.name, [view.name])
                 self.created.append(view.view_id)
@@ -306,9 +306,9 @@ class Edits:
     def _table(self, table: TableDef) -> TableEdit:
         return self.tables.setdefault(table.table_id, TableEdit(table, table))
 
-    def _alter(self, table: TableDef) -> TableEdit:
-        edit = self._table(table)
-        edit.now, edit.altered = table, True
+    def _alter(self, before: TableDef, after: TableDef) -> TableEdit:
+        edit = self._table(before)
+        edit.now, edit.altered = after, True
         return edit
 
     def changes(self, real_id: dict[int, int]) -> ChangeSet:
