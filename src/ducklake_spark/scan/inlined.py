@@ -1,0 +1,261 @@
+"""Rows that live in the catalog: fetched as text, decoded by DuckDB's own casts, handed to Spark as Arrow.
+
+The catalog keeps a table of such rows for each version of the schema; columns are found by id, as in files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyspark.sql.types as spark_types
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ducklake_spark.catalog.store import Row, Store
+from ducklake_spark.errors import CatalogError
+from ducklake_spark.format.columns import ColumnDef
+from ducklake_spark.format.types import duckdb_name, quote
+from ducklake_spark.scan.types import TypeChoices, user_type
+
+if TYPE_CHECKING:
+    import pyarrow
+
+ROW_ID = "__ducklake_row_id"
+SNAPSHOT_ID = "__ducklake_snapshot_id"
+
+
+@dataclass(frozen=True)
+class InlinedTable:
+    """One table of inlined rows: its name, and the nodes of its schema as (id, name, type, parent id)."""
+
+    table_name: str
+    schema_version: int
+    nodes: tuple[tuple[int, str, str, int | None], ...]
+
+    def columns(self) -> tuple[ColumnDef, ...]:
+        """The schema as a tree."""
+
+        def build(parent: int | None) -> tuple[ColumnDef, ...]:
+            return tuple(
+                ColumnDef(column_id, name, type_, children=build(column_id))
+                for column_id, name, type_, above in self.nodes
+                if above == parent
+            )
+
+        return build(None)
+
+
+def inlined_frame(
+    spark: SparkSession,
+    store: Store,
+    table: InlinedTable,
+    columns: Sequence[ColumnDef],
+    at: int,
+    choices: TypeChoices,
+) -> DataFrame | None:
+    """The rows that are live at a snapshot, with `ROW_ID` and `SNAPSHOT_ID` last; None if there are none."""
+    rows = fetch_rows(store, table, at)
+    return (
+        None
+        if not rows
+        else frame_of(spark, decode(rows, table, columns, store.kind, choices), columns, choices)
+    )
+
+
+def fetch_rows(store: Store, table: InlinedTable, at: int) -> list[Row]:
+    """The live rows: row id, begin snapshot, and the table's columns as text or bytes."""
+    wanted = ", ".join(_as_text(column, store.kind) for column in table.columns())
+    return store.query(
+        f"SELECT row_id, begin_snapshot, {wanted} FROM {quote(table.table_name)} "
+        "WHERE begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)",
+        (at, at),
+    )
+
+
+def _is_bytes(column: ColumnDef, kind: str) -> bool:
+    return column.type == "blob" or (kind == "postgres" and column.type in ("varchar", "json"))
+
+
+def _as_text(column: ColumnDef, kind: str) -> str:
+    name = quote(column.name)
+    if _is_bytes(column, kind):
+        return name
+    if kind == "duckdb" and column.type == "variant":
+        return f"CAST(CAST({name} AS JSON) AS VARCHAR)"
+    return f"CAST({name} AS {'CHAR' if kind == 'mysql' else 'TEXT'})"
+
+
+def decode(
+    rows: Sequence[Row], table: InlinedTable, columns: Sequence[ColumnDef], kind: str, choices: TypeChoices
+) -> pyarrow.Table:
+    """The rows in the table's present columns, in types that Spark takes from Arrow."""
+    import pyarrow
+
+    stored = table.columns()
+    arrays = [
+        pyarrow.array([row[0] for row in rows], pyarrow.int64()),
+        pyarrow.array([row[1] for row in rows], pyarrow.int64()),
+    ]
+    for index, column in enumerate(stored, 2):
+        values = [row[index] for row in rows]
+        if column.type == "blob":
+            arrays.append(pyarrow.array([None if v is None else bytes(v) for v in values], pyarrow.binary()))
+        else:
+            arrays.append(pyarrow.array([_text(value) for value in values], pyarrow.string()))
+    batch = pyarrow.table(arrays, names=["r", "s", *(f"c{i}" for i in range(len(stored)))])
+    by_id: Mapping[int, tuple[int, ColumnDef]] = {c.column_id: (i, c) for i, c in enumerate(stored)}
+    made = []
+    for number, column in enumerate(columns):
+        index, then = by_id.get(column.column_id, (-1, None))
+        sql = (
+            _default(column, choices)
+            if then is None
+            else _value(f"CAST(c{index} AS {duckdb_name(then.data_type)})", then, column, choices)
+        )
+        made.append(f"{sql} AS u{number}")
+    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("batch", batch)
+        try:
+            return connection.execute(f"SELECT {', '.join([*made, 'r', 's'])} FROM batch").to_arrow_table()
+        except duckdb.Error as error:
+            raise CatalogError(
+                f'The inlined rows in "{table.table_name}" cannot be read: {str(error).splitlines()[0]}'
+            ) from error
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return bytes(value).decode() if isinstance(value, (bytes, bytearray, memoryview)) else str(value)
+
+
+def _default(node: ColumnDef, choices: TypeChoices) -> str:
+    sql_type = duckdb_name(node.data_type)
+    if node.initial_default is None:
+        return _value(f"CAST(NULL AS {sql_type})", node, node, choices)
+    text = node.initial_default.replace("'", "''")
+    return _value(f"CAST('{text}' AS {sql_type})", node, node, choices)
+
+
+def _value(sql: str, then: ColumnDef, now: ColumnDef, choices: TypeChoices, depth: int = 0) -> str:
+    """SQL that makes a value of a stored one: fields by id, scalars promoted, types that Spark lacks replaced."""
+    item = f"x{depth}"
+    match now.type:
+        case "list":
+            inner = _value(item, then.children[0], now.children[0], choices, depth + 1)
+            return f"list_transform({sql}, lambda {item}: {inner})"
+        case "map":
+            key = _value(f"{item}.key", then.children[0], now.children[0], choices, depth + 1)
+            value = _value(f"{item}.value", then.children[1], now.children[1], choices, depth + 1)
+            entry = f"struct_pack(k := {key}, v := {value})"
+            return (
+                f"CASE WHEN {sql} IS NULL THEN NULL ELSE "
+                f"map_from_entries(list_transform(map_entries({sql}), lambda {item}: {entry})) END"
+            )
+        case "struct":
+            stored = {child.column_id: child for child in then.children}
+            parts = []
+            for child in now.children:
+                old = stored.get(child.column_id)
+                made = (
+                    _default(child, choices)
+                    if old is None
+                    else _value(f"struct_extract({sql}, {_literal(old.name)})", old, child, choices, depth)
+                )
+                parts.append(f"{quote(child.name)} := {made}")
+            return f"CASE WHEN {sql} IS NULL THEN NULL ELSE struct_pack({', '.join(parts)}) END"
+        case _:
+            promoted = sql if then.type == now.type else f"CAST({sql} AS {duckdb_name(now.data_type)})"
+            return _scalar(promoted, now, choices)
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+_CASTS = {
+    "uint8": "SMALLINT",
+    "uint16": "INTEGER",
+    "uint32": "BIGINT",
+    "uint64": "DECIMAL(20,0)",
+    "int128": "DECIMAL(38,0)",
+    "uint128": "DECIMAL(38,0)",
+    "timestamp_s": "TIMESTAMP",
+    "timestamp_ms": "TIMESTAMP",
+    "json": "VARCHAR",
+    "variant": "VARCHAR",
+    "uuid": "VARCHAR",
+    "time": "VARCHAR",
+    "time_ns": "VARCHAR",
+}
+
+
+def _scalar(sql: str, node: ColumnDef, choices: TypeChoices) -> str:
+    if node.type in _CASTS:
+        return f"CAST({sql} AS {_CASTS[node.type]})"
+    if node.type == "timetz":
+        # Files keep the time in UTC; so that one column has one meaning, these rows are shown in UTC too.
+        return f"CAST(CAST(timezone('UTC', {sql}) AS TIME) AS VARCHAR)"
+    if node.type == "timestamp_ns":
+        if choices.timestamp_ns == "micros":
+            return f"CAST({sql} AS TIMESTAMP)"
+        late = f"{sql} > TIMESTAMP_NS '2000-01-01'"
+        infinite = f"CASE WHEN {late} THEN {2**63 - 1} ELSE {1 - 2**63} END"
+        return f"CASE WHEN isinf({sql}) THEN {infinite} ELSE epoch_ns({sql}) END"
+    if node.type == "interval":
+        months = f"datepart('year', {sql}) * 12 + datepart('month', {sql})"
+        clock = f"datepart('hour', {sql}) * 3600000000 + datepart('minute', {sql}) * 60000000"
+        micros = f"{clock} + datepart('microsecond', {sql})"
+        return (
+            f"CASE WHEN {sql} IS NULL THEN NULL ELSE struct_pack(months := CAST({months} AS INTEGER), "
+            f"days := CAST(datepart('day', {sql}) AS INTEGER), micros := CAST({micros} AS BIGINT)) END"
+        )
+    return sql
+
+
+def frame_of(
+    spark: SparkSession, table: pyarrow.Table, columns: Sequence[ColumnDef], choices: TypeChoices
+) -> DataFrame:
+    """The decoded rows as a DataFrame in the user's types."""
+    carried = [
+        spark_types.StructField(f"u{i}", carried_type(column, choices)) for i, column in enumerate(columns)
+    ]
+    schema = spark_types.StructType(
+        [
+            *carried,
+            spark_types.StructField("r", spark_types.LongType()),
+            spark_types.StructField("s", spark_types.LongType()),
+        ]
+    )
+    frame = spark.createDataFrame(table, schema=schema)
+    made = [_to_user(F.col(f"u{i}"), column, choices).alias(column.name) for i, column in enumerate(columns)]
+    return frame.select(*made, F.col("r").alias(ROW_ID), F.col("s").alias(SNAPSHOT_ID))
+
+
+def carried_type(node: ColumnDef, choices: TypeChoices) -> spark_types.DataType:
+    """The Spark type of a decoded value: the user's, but text where Arrow has nothing for it."""
+    match node.type:
+        case "list":
+            return spark_types.ArrayType(carried_type(node.children[0], choices))
+        case "map":
+            key, value = (carried_type(child, choices) for child in node.children)
+            return spark_types.MapType(key, value)
+        case "struct":
+            return spark_types.StructType(
+                [spark_types.StructField(child.name, carried_type(child, choices)) for child in node.children]
+            )
+        case "time" | "timetz" | "variant":
+            return spark_types.StringType()
+        case _:
+            return user_type(node.data_type, choices)
+
+
+def _to_user(column: Column, node: ColumnDef, choices: TypeChoices) -> Column:
+    target = user_type(node.data_type, choices)
+    if node.type == "variant":
+        return F.parse_json(column)
+    return column if target == carried_type(node, choices) else column.cast(target)

@@ -1,0 +1,117 @@
+"""The files of a group, asked from the catalog with the query's filters inside the SQL."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ducklake_spark.catalog.store import Store
+from ducklake_spark.errors import DuckLakeError
+from ducklake_spark.format import paths
+from ducklake_spark.scan.plan import LIVE, GroupKey, ScanPlan, group_condition, summary_query
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+@dataclass(frozen=True)
+class ScanFile:
+    """A data file, or a delete file under the id of its data file."""
+
+    data_file_id: int
+    path: str
+    size: int
+    row_id_start: int | None = None
+    begin_snapshot: int = 0
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition on `f`, a row of `ducklake_data_file`; a file for which it is false has no matching row."""
+
+    sql: str
+    params: tuple[Any, ...] = ()
+
+
+def whole_path(path: str) -> str:
+    """A path as Hadoop takes it: with a scheme. A relative one is relative to the working directory, as in DuckDB.
+
+    >>> whole_path("s3://bucket/a b.parquet"), whole_path("/tmp/x%20.parquet")
+    ('s3://bucket/a b.parquet', 'file:/tmp/x%20.parquet')
+    """
+    return path if _SCHEME.match(path) else "file:" + os.path.abspath(path)
+
+
+def data_files(store: Store, plan: ScanPlan, key: GroupKey, keep: Condition | None = None) -> list[ScanFile]:
+    """The data files of a group that may have matching rows."""
+    where, params = group_condition(plan, key)
+    if keep is not None:
+        where, params = f"{where} AND ({keep.sql})", (*params, *keep.params)
+    rows, newest = store.query_many(
+        [
+            (
+                "SELECT f.data_file_id, f.path, f.path_is_relative, f.file_size_bytes, f.row_id_start, "
+                f"f.begin_snapshot FROM ducklake_data_file f WHERE {where} ORDER BY f.data_file_id",
+                params,
+            ),
+            ("SELECT max(snapshot_id) FROM ducklake_snapshot", ()),
+        ]
+    )
+    if newest[0][0] != plan.newest_snapshot:
+        _require_unmoved(store, plan)
+    folder = plan.table_path
+    return [
+        ScanFile(file_id, whole_path(paths.join(folder, path, bool(relative))), size, start, begin)
+        for file_id, path, relative, size, start, begin in rows
+    ]
+
+
+def delete_files(store: Store, plan: ScanPlan, file_format: str) -> list[ScanFile]:
+    """The delete files of the table in a format."""
+    at = plan.snapshot.snapshot_id
+    rows = store.query(
+        "SELECT data_file_id, path, path_is_relative, file_size_bytes FROM ducklake_delete_file "
+        f"WHERE table_id = ? AND format = ? AND {LIVE} ORDER BY data_file_id",
+        (plan.table.table_id, file_format, at, at),
+    )
+    folder = plan.table_path
+    return [
+        ScanFile(file_id, whole_path(paths.join(folder, path, bool(relative))), size)
+        for file_id, path, relative, size in rows
+    ]
+
+
+def inlined_deletes(store: Store, plan: ScanPlan) -> list[tuple[int, int]]:
+    """Deleted positions that the catalog keeps, with the id of their data file."""
+    if plan.deletes.inlined_table is None:
+        return []
+    rows = store.query(
+        f"SELECT file_id, row_id FROM {plan.deletes.inlined_table} WHERE begin_snapshot <= ?",
+        (plan.snapshot.snapshot_id,),
+    )
+    return [(int(file_id), int(position)) for file_id, position in rows]
+
+
+def _require_unmoved(store: Store, plan: ScanPlan) -> None:
+    """A compaction removes the files of older snapshots from the catalog: their rows are then in another file."""
+    sql, params = summary_query(plan)
+    now = {
+        (None if row[0] is None else int(row[0]), bool(row[1]), bool(row[2]), int(row[3])): (
+            int(row[4]),
+            int(row[6]),
+        )
+        for row in store.query(sql, params)
+    }
+    then = {
+        (group.key.mapping_id, group.key.has_deletes, group.key.is_filtered, group.key.epoch): (
+            group.files,
+            group.records,
+        )
+        for group in plan.groups
+    }
+    if now != then:
+        raise DuckLakeError(
+            f"The files of {plan.title} were compacted or expired after this DataFrame was made. Make the DataFrame "
+            "again: it will have the same rows."
+        )

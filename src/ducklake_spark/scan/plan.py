@@ -1,0 +1,305 @@
+"""What a scan reads, as a value: groups of files that share one way of being read, deletes and inlined rows.
+
+Made from a few SQL queries whose results do not grow with the number of files. The files of a group are listed
+when Spark asks for them, with the query's filters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ducklake_spark.catalog.store import Query, Store
+from ducklake_spark.errors import DuckLakeError, NotFoundError
+from ducklake_spark.format import paths
+from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef
+from ducklake_spark.scan.inlined import InlinedTable
+from ducklake_spark.scan.recipe import History, NameMap, Node, Recipe, epochs, recipe
+from ducklake_spark.scan.types import TypeChoices
+
+LIVE = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
+_ATTEMPTS = 10
+
+
+@dataclass(frozen=True)
+class LakeInfo:
+    """What a scan must know about the lake: its name for messages, and where its data is."""
+
+    name: str
+    data_path: str
+
+
+@dataclass(frozen=True)
+class GroupKey:
+    """What tells one way of reading from another."""
+
+    mapping_id: int | None = None
+    has_deletes: bool = False
+    is_filtered: bool = False
+    """Whether rows of later snapshots are in the files."""
+    epoch: int = 0
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """Files that are read in one way, with what the catalog says about all of them."""
+
+    key: GroupKey
+    recipes: tuple[Recipe, ...]
+    files: int
+    size: int
+    records: int
+    highest_row_id_start: int
+    first_snapshot: int
+    last_snapshot: int
+    lowest_file_id: int
+    highest_file_id: int
+
+
+@dataclass(frozen=True)
+class DeleteSources:
+    """Where deleted positions are: how many delete files of each format, and whether the catalog has some."""
+
+    formats: Mapping[str, int] = field(default_factory=dict)
+    positions: int = 0
+    inlined_table: str | None = None
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """A table at a snapshot."""
+
+    lake: LakeInfo
+    schema: SchemaDef
+    table: TableDef
+    snapshot: Snapshot
+    choices: TypeChoices
+    history: History
+    boundaries: tuple[int, ...]
+    groups: tuple[FileGroup, ...]
+    deletes: DeleteSources
+    inlined: tuple[InlinedTable, ...]
+    newest_snapshot: int
+    """The lake's newest snapshot when the plan was made: nothing can have moved while it is the newest."""
+    next_file_id: int
+    """Files with this id or a higher one were written later, and hold nothing that this plan does not know of."""
+
+    @property
+    def table_path(self) -> str:
+        """The folder of the table, whole."""
+        schema_path = paths.join(self.lake.data_path, self.schema.path, self.schema.path_is_relative)
+        return paths.join(schema_path, self.table.path, self.table.path_is_relative)
+
+    @property
+    def title(self) -> str:
+        """The table as messages and `explain()` name it: `lake.main.t at snapshot 7`."""
+        return (
+            f"{self.lake.name}.{self.schema.name}.{self.table.name} at snapshot {self.snapshot.snapshot_id}"
+        )
+
+    @property
+    def total_files(self) -> int:
+        """How many data files the table has."""
+        return sum(group.files for group in self.groups)
+
+
+def make_plan(
+    store: Store,
+    lake: LakeInfo,
+    schema: SchemaDef,
+    table: TableDef,
+    snapshot: Snapshot,
+    choices: TypeChoices,
+) -> ScanPlan:
+    """Asks the catalog how the table is to be read. Repeats itself if a commit came between its queries."""
+    for _ in range(_ATTEMPTS):
+        plan, newest = _make_plan(store, lake, schema, table, snapshot, choices)
+        if plan.newest_snapshot == newest:
+            return plan
+    raise DuckLakeError(
+        f"The lake {lake.name} was changed {_ATTEMPTS} times while a scan of {plan.title} was planned. Try again."
+    )
+
+
+def _make_plan(
+    store: Store, lake: LakeInfo, schema: SchemaDef, table: TableDef, snapshot: Snapshot, choices: TypeChoices
+) -> tuple[ScanPlan, int]:
+    at = snapshot.snapshot_id
+    inlined_delete = f"ducklake_inlined_delete_{table.table_id}"
+    newest, exists, tables, columns, formats, versions = store.query_many(
+        [
+            ("SELECT max(snapshot_id), max(next_file_id) FROM ducklake_snapshot", ()),
+            (f"SELECT 1 FROM ({store.tables_sql()}) AS t WHERE t.table_name = ?", (inlined_delete,)),
+            (
+                "SELECT table_name, schema_version FROM ducklake_inlined_data_tables WHERE table_id = ? "
+                "ORDER BY schema_version",
+                (table.table_id,),
+            ),
+            (
+                "SELECT column_id, begin_snapshot, end_snapshot, column_type, parent_column, column_name, column_order "
+                "FROM ducklake_column WHERE table_id = ? AND begin_snapshot <= ?",
+                (table.table_id, at),
+            ),
+            (
+                "SELECT format, count(*), sum(delete_count) FROM ducklake_delete_file WHERE table_id = ? AND "
+                f"{LIVE} GROUP BY format",
+                (table.table_id, at, at),
+            ),
+            (
+                "SELECT schema_version, begin_snapshot FROM ducklake_schema_versions WHERE table_id = ?",
+                (table.table_id,),
+            ),
+        ]
+    )
+    deletes = DeleteSources(
+        {str(name): int(count) for name, count, _ in formats},
+        sum(int(positions or 0) for _, _, positions in formats),
+        inlined_delete if exists else None,
+    )
+    nodes = [Node(c, b, str(t).lower(), p, n) for c, b, _, t, p, n, _ in columns]
+    history = History.of(nodes)
+    begins = {int(version): int(begin) for version, begin in versions}
+    first = min((node.begin_snapshot for node in nodes), default=0)
+    plan = ScanPlan(
+        lake,
+        schema,
+        table,
+        snapshot,
+        choices,
+        history,
+        epochs(table.columns, history, choices),
+        (),
+        deletes,
+        tuple(
+            InlinedTable(str(name), int(version), _columns_at(columns, begins.get(int(version), first)))
+            for name, version in tables
+        ),
+        int(newest[0][0] or 0),
+        int(newest[0][1] or 0),
+    )
+    if not nodes:
+        raise NotFoundError(f"The catalog has no columns of {plan.title}: it was dropped and expired.")
+    rows, after = store.query_many(
+        [summary_query(plan), ("SELECT max(snapshot_id) FROM ducklake_snapshot", ())]
+    )
+    if any(row[-1] for row in rows):
+        raise DuckLakeError(
+            f"{plan.title} has encrypted data files. This version of ducklake-spark cannot read them; a later one will."
+        )
+    names = _name_maps(store, table.table_id, {row[0] for row in rows if row[0] is not None})
+    groups = tuple(
+        _group(plan, row, names) for row in sorted(rows, key=lambda row: tuple(map(_sortable, row[:4])))
+    )
+    return replace(plan, groups=groups), int(after[0][0] or 0)
+
+
+def _sortable(value: Any) -> int:
+    return -1 if value is None else int(value)
+
+
+def _columns_at(columns: Sequence[tuple[Any, ...]], at: int) -> tuple[tuple[int, str, str, int | None], ...]:
+    """The nodes of the table's schema at a snapshot, in order: id, name, type, parent."""
+    live = [row for row in columns if row[1] <= at and (row[2] is None or row[2] > at)]
+    return tuple(
+        (c, n, str(t).lower(), p) for c, _, _, t, p, n, _ in sorted(live, key=lambda row: (row[6], row[0]))
+    )
+
+
+def _group(plan: ScanPlan, row: Sequence[Any], names: Mapping[int, NameMap]) -> FileGroup:
+    key = GroupKey(row[0], bool(row[1]), bool(row[2]), int(row[3]))
+    # The first snapshot of the epoch's files: whatever came later in the epoch makes no difference to reading them.
+    inside = int(row[8]) if plan.boundaries else None
+    recipes = tuple(
+        recipe(
+            column,
+            plan.choices,
+            history=plan.history,
+            snapshot_id=None if key.mapping_id is not None else inside,
+            names=None if key.mapping_id is None else names[key.mapping_id],
+        )
+        for column in plan.table.columns
+    )
+    counts = (int(value) if value is not None else -1 for value in row[4:12])
+    return FileGroup(key, recipes, *counts)
+
+
+def summary_query(plan: ScanPlan) -> Query:
+    """One row for each way of reading: the four parts of its key, what its files have in sum, and encrypted files."""
+    at = plan.snapshot.snapshot_id
+    marks, mark_params = _has_deletes(plan)
+    epoch = "".join(
+        f"WHEN f.begin_snapshot < {boundary} THEN {i} " for i, boundary in enumerate(plan.boundaries)
+    )
+    epoch = f"CASE {epoch}ELSE {len(plan.boundaries)} END" if epoch else "0"
+    sql = (
+        f"SELECT f.mapping_id, CASE WHEN {marks} THEN 1 ELSE 0 END, "
+        f"CASE WHEN f.partial_max > ? THEN 1 ELSE 0 END, {epoch}, count(*), sum(f.file_size_bytes), "
+        "sum(f.record_count), max(f.row_id_start), min(f.begin_snapshot), max(f.begin_snapshot), min(f.data_file_id), "
+        "max(f.data_file_id), sum(CASE WHEN f.encryption_key IS NOT NULL THEN 1 ELSE 0 END) "
+        f"FROM ducklake_data_file f WHERE f.table_id = ? AND {LIVE} AND f.data_file_id < ? GROUP BY 1, 2, 3, 4"
+    )
+    return sql, (*mark_params, at, plan.table.table_id, at, at, plan.next_file_id)
+
+
+def _has_deletes(plan: ScanPlan) -> tuple[str, tuple[Any, ...]]:
+    """A condition on `f`: the file has deleted rows."""
+    at, table_id = plan.snapshot.snapshot_id, plan.table.table_id
+    parts: list[str] = []
+    params: list[Any] = []
+    if plan.deletes.formats:
+        parts.append(
+            f"f.data_file_id IN (SELECT data_file_id FROM ducklake_delete_file WHERE table_id = ? AND {LIVE})"
+        )
+        params += [table_id, at, at]
+    if plan.deletes.inlined_table is not None:
+        parts.append(
+            f"f.data_file_id IN (SELECT file_id FROM {plan.deletes.inlined_table} WHERE begin_snapshot <= ?)"
+        )
+        params.append(at)
+    return (" OR ".join(parts) or "1 = 0"), tuple(params)
+
+
+def group_condition(plan: ScanPlan, key: GroupKey) -> tuple[str, tuple[Any, ...]]:
+    """A condition on `f`: the file is live and belongs to the group."""
+    at = plan.snapshot.snapshot_id
+    parts = [f"f.table_id = ? AND {LIVE} AND f.data_file_id < ?"]
+    params: list[Any] = [plan.table.table_id, at, at, plan.next_file_id]
+    if key.mapping_id is None:
+        parts.append("f.mapping_id IS NULL")
+    else:
+        parts.append("f.mapping_id = ?")
+        params.append(key.mapping_id)
+    parts.append("f.partial_max > ?" if key.is_filtered else "(f.partial_max IS NULL OR f.partial_max <= ?)")
+    params.append(at)
+    marks, mark_params = _has_deletes(plan)
+    if mark_params:
+        parts.append(f"({marks})" if key.has_deletes else f"NOT ({marks})")
+        params += mark_params
+    if plan.boundaries:
+        edges = [None, *plan.boundaries, None]
+        low, high = edges[key.epoch], edges[key.epoch + 1]
+        if low is not None:
+            parts.append(f"f.begin_snapshot >= {low}")
+        if high is not None:
+            parts.append(f"f.begin_snapshot < {high}")
+    return " AND ".join(parts), tuple(params)
+
+
+def _name_maps(store: Store, table_id: int, mapping_ids: set[int]) -> dict[int, NameMap]:
+    if not mapping_ids:
+        return {}
+    marks = ", ".join("?" * len(mapping_ids))
+    rows = store.query(
+        "SELECT mapping_id, source_name, target_field_id, is_partition FROM ducklake_name_mapping "
+        f"WHERE mapping_id IN ({marks})",
+        tuple(mapping_ids),
+    )
+    found: dict[int, NameMap] = {}
+    for mapping_id in mapping_ids:
+        own = [row for row in rows if row[0] == mapping_id]
+        found[mapping_id] = NameMap(
+            {int(target): str(name) for _, name, target, partition in own if not partition},
+            {int(target): str(name) for _, name, target, partition in own if partition},
+        )
+    return found

@@ -1,0 +1,106 @@
+"""Columns whose type was widened after a file was written: what Spark's Parquet reader widens, and the rest."""
+
+from __future__ import annotations
+
+import pyspark.sql.types as spark_types
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from ducklake_spark.format.types import DataType, Decimal, Scalar
+from ducklake_spark.scan.types import (
+    Convert,
+    TypeChoices,
+    _double_to_decimal,
+    physical_type,
+    to_user,
+    user_type,
+)
+
+_INT32 = ("int8", "int16", "int32", "uint8", "uint16")
+"""Types that a file keeps in 32 signed bits."""
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+_WITHOUT_ZONE = ("timestamp", "timestamp_s", "timestamp_ms")
+_INFINITY = 2**63 - 1
+_NANOS_PER_DAY = 86_400_000_000_000
+
+
+def is_read_directly(then: DataType, now: DataType, choices: TypeChoices) -> bool:
+    """Whether Spark's reader gives the type of now from a file written in the type of then."""
+    if then == now:
+        return True
+    if isinstance(then, Decimal):
+        return isinstance(now, Decimal)
+    if isinstance(now, Decimal):
+        return then.name in _INT32 and now.precision - now.scale >= 10
+    if then.name in _INTEGERS and now.name in _INTEGERS:
+        return True
+    if then.name in _INT32:
+        return now.name == "float64"
+    if then.name == "float32":
+        return now.name == "float64"
+    if then.name == "date" or then.name in _WITHOUT_ZONE:
+        # The sentinel of an infinite millisecond does not fit the microseconds that Spark would make of it.
+        return now.name in _WITHOUT_ZONE
+    return False
+
+
+def read_scalar(
+    then: DataType, now: DataType, choices: TypeChoices
+) -> tuple[spark_types.DataType, Convert | None]:
+    """The type in which Spark reads a column, and what makes the user's value of it."""
+    if is_read_directly(then, now, choices):
+        return physical_type(now, choices), to_user(now, choices)
+    if now.name == "timestamp_ns":
+        return _nanos(then, choices)
+    if then.name in ("int128", "uint128"):
+        if now.name in ("json", "variant"):
+            return physical_type(then, choices), _to_text(then, now, _double_to_decimal)
+        target = user_type(now, choices)
+        if isinstance(now, Decimal):
+            return physical_type(then, choices), lambda column: _double_to_decimal(column).cast(target)
+        return physical_type(then, choices), lambda column: column.cast(target)
+    if now.name == "timestamptz":
+        if then.name == "date":
+            return spark_types.DateType(), lambda c: F.timestamp_micros(
+                F.unix_date(c).cast("long") * 86_400_000_000
+            )
+        # The file's microseconds without a zone are taken as UTC, as the reference takes them in that zone.
+        return spark_types.LongType(), lambda column: F.timestamp_micros(column)
+    if now.name in ("json", "variant"):
+        return physical_type(then, choices), _to_text(then, now, to_user(then, choices))
+    physical, made, target = physical_type(then, choices), to_user(then, choices), user_type(now, choices)
+    return physical, lambda column: (column if made is None else made(column)).cast(target)
+
+
+def _nanos(then: DataType, choices: TypeChoices) -> tuple[spark_types.DataType, Convert | None]:
+    if choices.timestamp_ns == "micros":
+        return spark_types.TimestampNTZType(), None
+    if then.name == "date":
+        return spark_types.DateType(), lambda column: F.unix_date(column).cast("long") * F.lit(_NANOS_PER_DAY)
+    factor = 1_000_000 if then.name == "timestamp_ms" else 1000
+
+    def scaled(column: Column) -> Column:
+        infinite = (column == F.lit(_INFINITY)) | (column == F.lit(-_INFINITY))
+        return F.when(infinite, column).otherwise(column * F.lit(factor))
+
+    return spark_types.LongType(), scaled
+
+
+def _to_text(then: DataType, now: DataType, made: Convert | None) -> Convert:
+    """JSON text, or a variant, of a value."""
+
+    def converted(column: Column) -> Column:
+        value = column if made is None else made(column)
+        if now.name == "variant":
+            return value.cast("variant")
+        if then.name in ("varchar", "json"):
+            return value
+        if then.name == "variant":
+            return F.to_json(value)
+        if isinstance(then, Decimal) or then.name in ("boolean", *_INTEGERS, "uint64", "int128", "uint128"):
+            return value.cast("string")
+        if isinstance(then, Scalar) and then.name in ("float32", "float64"):
+            return value.cast("string")
+        return F.concat(F.lit('"'), value.cast("string"), F.lit('"'))
+
+    return converted

@@ -1,0 +1,454 @@
+"""A table at a snapshot as a DataFrame: the union of a plan's groups, less deleted rows, plus inlined rows."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyspark.sql.types as spark_types
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ducklake_spark.catalog.store import Store
+from ducklake_spark.errors import InvalidInputError, did_you_mean
+from ducklake_spark.format.columns import ColumnDef
+from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef
+from ducklake_spark.format.types import fold
+from ducklake_spark.scan import connect
+from ducklake_spark.scan.codes import FileCode, file_code
+from ducklake_spark.scan.deletes import vector_positions
+from ducklake_spark.scan.inlined import ROW_ID, SNAPSHOT_ID, inlined_frame
+from ducklake_spark.scan.listing import Condition, ScanFile, data_files, delete_files, inlined_deletes
+from ducklake_spark.scan.plan import FileGroup, LakeInfo, ScanPlan, make_plan
+from ducklake_spark.scan.predicate import condition
+from ducklake_spark.scan.recipe import (
+    FIELD_ID,
+    ROW_ID_FIELD,
+    ROW_ID_NAME,
+    SNAPSHOT_ID_FIELD,
+    SNAPSHOT_ID_NAME,
+    History,
+    recipe,
+)
+from ducklake_spark.scan.relation import IndexedFile, is_classic, relation
+from ducklake_spark.scan.types import TimestampNs, TypeChoices, choices_of, user_type
+
+VIRTUAL_COLUMNS: Mapping[str, spark_types.DataType] = {
+    "rowid": spark_types.LongType(),
+    "snapshot_id": spark_types.LongType(),
+    "filename": spark_types.StringType(),
+    "file_row_number": spark_types.LongType(),
+}
+"""Columns that every table has beside its own. A table's own column of the same name hides one."""
+
+_BROADCAST_POSITIONS = 20_000_000
+"""More deleted rows than this are not sent to every executor; Spark joins them as it sees fit."""
+_CODE, _POSITION = "__ducklake_code", "__ducklake_position"
+_FILE, _DELETED = "__ducklake_file", "__ducklake_deleted"
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a table is read.
+
+    Args:
+        timestamp_ns: "long" shows nanoseconds since 1970, "micros" a timestamp without the last three digits.
+        virtual_columns: Names of `VIRTUAL_COLUMNS` to add behind the table's own columns.
+    """
+
+    timestamp_ns: TimestampNs = "long"
+    virtual_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What a transaction has changed and not committed: its own reads see it.
+
+    Args:
+        data_files: Files it wrote, with the table's present columns; their ids are negative.
+        dropped_files: Ids of committed data files that it ended.
+        deleted: Deleted positions by data file id.
+        inlined: Rows it inlined: the table's columns, `ROW_ID` and `SNAPSHOT_ID`.
+        deleted_inlined: Row ids that it deleted, by the name of the inlined table.
+    """
+
+    data_files: tuple[ScanFile, ...] = ()
+    dropped_files: frozenset[int] = frozenset()
+    deleted: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    inlined: DataFrame | None = None
+    deleted_inlined: Mapping[str, frozenset[int]] = field(default_factory=dict)
+
+
+def read_table(
+    spark: SparkSession,
+    store: Store,
+    lake: LakeInfo,
+    schema: SchemaDef,
+    table: TableDef,
+    snapshot: Snapshot,
+    options: ReadOptions | None = None,
+    pending: Pending | None = None,
+) -> DataFrame:
+    """The table as a DataFrame. Nothing is listed or read before the DataFrame is used.
+
+    Args:
+        spark: The session; with Spark Connect the files are listed now, through public APIs.
+        store: The catalog.
+        lake: The lake's name and data path.
+        schema: The table's schema.
+        table: The table as it is at the snapshot (or as the transaction sees it).
+        snapshot: The snapshot to read.
+        options: How types are shown, and which virtual columns are added.
+        pending: Uncommitted changes to read as well.
+
+    Raises:
+        DuckLakeError: The table has encrypted files, or the lake changes too quickly to be planned.
+    """
+    options = options or ReadOptions()
+    choices = choices_of(spark, options.timestamp_ns)
+    plan = make_plan(store, lake, schema, table, snapshot, choices)
+    return _Reader(spark, store, plan, _wanted(options, table), pending or Pending()).frame()
+
+
+def _wanted(options: ReadOptions, table: TableDef) -> tuple[str, ...]:
+    own = {fold(column.name) for column in table.columns}
+    for name in options.virtual_columns:
+        if name not in VIRTUAL_COLUMNS:
+            raise InvalidInputError(
+                f'There is no virtual column "{name}".{did_you_mean(name, VIRTUAL_COLUMNS)} There are '
+                f"{', '.join(VIRTUAL_COLUMNS)}."
+            )
+    return tuple(name for name in options.virtual_columns if name not in own)
+
+
+@dataclass(frozen=True)
+class GroupFiles:
+    """The files of a group for Spark, listed in the catalog with the query's filters."""
+
+    store: Store
+    plan: ScanPlan
+    group: FileGroup
+    code: FileCode
+    dropped: frozenset[int] = frozenset()
+
+    @property
+    def title(self) -> str:
+        return f"{self.plan.title}, {self.group.files} of {self.plan.total_files} files"
+
+    @property
+    def token(self) -> str:
+        plan = self.plan
+        where = f"{self.store.display} {self.store.metadata_schema} {plan.lake.data_path} {plan.next_file_id}"
+        return f"{where} {plan.table.table_id} {plan.snapshot.snapshot_id} {self.group} {self.code} {self.dropped}"
+
+    @property
+    def size(self) -> int:
+        return self.group.size
+
+    def scan_files(self, keep: Condition | None = None) -> list[ScanFile]:
+        """The files, those that the transaction dropped left out."""
+        files = data_files(self.store, self.plan, self.group.key, keep)
+        return [file for file in files if file.data_file_id not in self.dropped] if self.dropped else files
+
+    def files(self, filters: Sequence[Any]) -> list[IndexedFile]:
+        keep = condition(filters, self.plan, self.group, self.store.kind)
+        return [
+            IndexedFile(file.path, file.size, self.code.encode(file) if self.code.fits else file.data_file_id)
+            for file in self.scan_files(keep)
+        ]
+
+
+@dataclass(frozen=True)
+class DeleteFiles:
+    """The delete files of a table for Spark; their code is the id of their data file."""
+
+    store: Store
+    plan: ScanPlan
+
+    @property
+    def title(self) -> str:
+        return f"deletes of {self.plan.title}, {self.plan.deletes.formats.get('parquet', 0)} files"
+
+    @property
+    def token(self) -> str:
+        plan = self.plan
+        where = f"deletes {self.store.display} {self.store.metadata_schema} {plan.lake.data_path}"
+        return f"{where} {plan.table.table_id} {plan.snapshot.snapshot_id} {plan.newest_snapshot}"
+
+    @property
+    def size(self) -> int:
+        return self.plan.deletes.positions * 8
+
+    def files(self, filters: Sequence[Any]) -> list[IndexedFile]:
+        found = delete_files(self.store, self.plan, "parquet")
+        return [IndexedFile(file.path, file.size, file.data_file_id) for file in found]
+
+
+@dataclass(frozen=True)
+class FixedFiles:
+    """Files that a transaction wrote and the catalog does not know yet."""
+
+    plan: ScanPlan
+    listed: tuple[ScanFile, ...]
+
+    @property
+    def title(self) -> str:
+        return f"{self.plan.title}, {len(self.listed)} files of the transaction"
+
+    @property
+    def token(self) -> str:
+        return f"{self.plan.table.table_uuid} {self.listed}"
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.listed)
+
+    def files(self, filters: Sequence[Any]) -> list[IndexedFile]:
+        # Ids of uncommitted files are negative, which a modification time can be as well.
+        return [IndexedFile(file.path, file.size, file.data_file_id) for file in self.listed]
+
+
+class _Reader:
+    def __init__(
+        self, spark: SparkSession, store: Store, plan: ScanPlan, virtual: tuple[str, ...], pending: Pending
+    ) -> None:
+        self.spark, self.store, self.plan, self.virtual, self.pending = spark, store, plan, virtual, pending
+        self.choices: TypeChoices = plan.choices
+        self.columns: tuple[ColumnDef, ...] = plan.table.columns
+
+    def frame(self) -> DataFrame:
+        frames = [self._group(group) for group in self.plan.groups if group.files]
+        if self.pending.data_files:
+            frames.append(self._pending_files())
+        for table in self.plan.inlined:
+            gone = self.pending.deleted_inlined.get(table.table_name, frozenset())
+            rows = inlined_frame(
+                self.spark, self.store, table, self.columns, self.plan.snapshot.snapshot_id, self.choices
+            )
+            if rows is not None and gone:
+                rows = rows.where(~F.col(ROW_ID).isin(*gone))
+            if rows is not None:
+                frames.append(self._with_virtual_inlined(rows, table.table_name))
+        if self.pending.inlined is not None:
+            frames.append(self._with_virtual_inlined(self.pending.inlined, None))
+        if not frames:
+            return self.spark.createDataFrame([], self._schema())
+        return functools.reduce(DataFrame.unionAll, frames)
+
+    def _schema(self) -> spark_types.StructType:
+        fields = [
+            spark_types.StructField(column.name, user_type(column.data_type, self.choices))
+            for column in self.columns
+        ]
+        virtual = [spark_types.StructField(name, VIRTUAL_COLUMNS[name]) for name in self.virtual]
+        return spark_types.StructType(fields + virtual)
+
+    def _with_virtual_inlined(self, rows: DataFrame, table_name: str | None) -> DataFrame:
+        made = {
+            "rowid": F.col(ROW_ID),
+            "snapshot_id": F.col(SNAPSHOT_ID),
+            "filename": F.lit(table_name).cast("string"),
+            "file_row_number": F.col(ROW_ID),
+        }
+        own = [F.col(_quoted(column.name)) for column in self.columns]
+        return rows.select(*own, *(made[name].alias(name) for name in self.virtual))
+
+    # Files
+
+    def _group(self, group: FileGroup) -> DataFrame:
+        key = group.key
+        has_deletes = key.has_deletes or bool(self.pending.deleted)
+        wants_lineage = any(name in ("rowid", "snapshot_id") for name in self.virtual)
+        by_id = key.mapping_id is None
+        fields = [part.field for part in group.recipes if part.field is not None]
+        row_id = _internal(ROW_ID_NAME, ROW_ID_FIELD, fields) if by_id and "rowid" in self.virtual else None
+        stamp = (
+            _internal(SNAPSHOT_ID_NAME, SNAPSHOT_ID_FIELD, fields)
+            if by_id and (key.is_filtered or "snapshot_id" in self.virtual)
+            else None
+        )
+        physical = spark_types.StructType(fields + [extra for extra in (row_id, stamp) if extra is not None])
+        files = GroupFiles(
+            self.store,
+            self.plan,
+            group,
+            _code_of(group, has_deletes, wants_lineage),
+            self.pending.dropped_files,
+        )
+        base, metadata = self._relation(files, physical, has_deletes or wants_lineage)
+        frame = base
+        if key.is_filtered and stamp is not None:
+            frame = frame.where(F.col(stamp.name) <= F.lit(self.plan.snapshot.snapshot_id))
+        plain = all(part.is_plain for part in group.recipes)
+        if plain and not (has_deletes or self.virtual or stamp is not None):
+            return frame
+        made = [part.column() for part in group.recipes]
+        if not (has_deletes or self.virtual):
+            return frame.select(*made)
+        lineage = _Lineage(files.code, metadata, row_id, stamp)
+        helpers = [metadata.code.alias(_CODE), metadata.position.alias(_POSITION)]
+        helpers.append(lineage.number("data_file_id").alias(_FILE))
+        virtual = [lineage.virtual(name).alias(name) for name in self.virtual]
+        frame = frame.select(*made, *virtual, *helpers)
+        if has_deletes:
+            frame = self._without_deleted(frame)
+        return frame.drop(_CODE, _POSITION, _FILE)
+
+    def _relation(
+        self, files: GroupFiles, physical: spark_types.StructType, needs_code: bool
+    ) -> tuple[DataFrame, RowSource]:
+        if is_classic(self.spark):
+            frame = relation(self.spark, files, physical)
+            source = frame.metadataColumn("_metadata")
+            code = F.unix_millis(source["file_modification_time"])
+            return frame, RowSource(source["file_path"], source["row_index"], code)
+        return connect.relation(self.spark, files, physical, needs_code=needs_code)
+
+    def _pending_files(self) -> DataFrame:
+        recipes = tuple(recipe(column, self.choices, history=History()) for column in self.columns)
+        fields = [part.field for part in recipes if part.field is not None]
+        row_id = _internal(ROW_ID_NAME, ROW_ID_FIELD, fields) if "rowid" in self.virtual else None
+        physical = spark_types.StructType(fields + ([row_id] if row_id is not None else []))
+        frame = relation(self.spark, FixedFiles(self.plan, self.pending.data_files), physical)
+        source = frame.metadataColumn("_metadata")
+        code = F.unix_millis(source["file_modification_time"])
+        embedded = F.col(row_id.name) if row_id is not None else F.lit(None).cast("long")
+        made = {
+            "rowid": embedded,
+            "snapshot_id": F.lit(None).cast("long"),
+            "filename": connect.plain_path(source["file_path"]),
+            "file_row_number": source["row_index"],
+        }
+        helpers = [source["row_index"].alias(_POSITION), code.alias(_FILE)]
+        frame = frame.select(
+            *(part.column() for part in recipes), *(made[name].alias(name) for name in self.virtual), *helpers
+        )
+        if self.pending.deleted:
+            frame = self._without_deleted(frame)
+        return frame.drop(_POSITION, _FILE)
+
+    # Deletes
+
+    def _without_deleted(self, frame: DataFrame) -> DataFrame:
+        for deleted in self._deleted():
+            frame = frame.alias("f").join(
+                deleted.alias("d"),
+                (F.col("f." + _FILE) == F.col("d." + _FILE))
+                & (F.col("f." + _POSITION) == F.col("d." + _DELETED)),
+                "left_anti",
+            )
+        return frame
+
+    def _deleted(self) -> list[DataFrame]:
+        """Deleted positions with the id of their file: one frame from delete files, one from the catalog."""
+        found: list[DataFrame] = []
+        plan = self.plan
+        if plan.deletes.formats.get("parquet"):
+            found.append(self._from_delete_files())
+        pairs = list(inlined_deletes(self.store, plan))
+        for file in delete_files(self.store, plan, "puffin") if plan.deletes.formats.get("puffin") else []:
+            data = connect.read_bytes(self.spark, file.path)
+            pairs += [(file.data_file_id, position) for position in vector_positions(data, file.path)]
+        for file_id, positions in self.pending.deleted.items():
+            pairs += [(file_id, position) for position in positions]
+        if pairs:
+            found.append(F.broadcast(_pairs_frame(self.spark, pairs)))
+        return found
+
+    def _from_delete_files(self) -> DataFrame:
+        # By name: the third column is there in some files only, and Iceberg's third column is called otherwise.
+        schema = spark_types.StructType(
+            [
+                spark_types.StructField("pos", spark_types.LongType()),
+                spark_types.StructField(SNAPSHOT_ID_NAME, spark_types.LongType()),
+            ]
+        )
+        source = DeleteFiles(self.store, self.plan)
+        if is_classic(self.spark):
+            frame = relation(self.spark, source, schema)
+            file_id = F.unix_millis(frame.metadataColumn("_metadata")["file_modification_time"])
+        else:
+            frame, rows = connect.relation(self.spark, source, schema, needs_code=True)
+            file_id = rows.code
+        stamp = F.col(SNAPSHOT_ID_NAME)
+        frame = frame.where(stamp.isNull() | (stamp <= F.lit(self.plan.snapshot.snapshot_id)))
+        frame = frame.select(file_id.alias(_FILE), F.col("pos").alias(_DELETED))
+        return F.broadcast(frame) if self.plan.deletes.positions <= _BROADCAST_POSITIONS else frame
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """Where a relation's rows come from: the path of the file, the position in it, and the file's code."""
+
+    path: Column
+    position: Column
+    code: Column
+
+
+@dataclass(frozen=True)
+class _Lineage:
+    """Where a row comes from, out of its file's code."""
+
+    code: FileCode
+    metadata: RowSource
+    row_id: spark_types.StructField | None
+    stamp: spark_types.StructField | None
+
+    def number(self, name: str) -> Column:
+        """A fact of the file."""
+        found = self.code.arithmetic(name)
+        if found is None:
+            return self.metadata.code if name == "data_file_id" else F.lit(None).cast("long")
+        divisor, modulus, lowest = found
+        shifted = F.call_function("div", self.metadata.code, F.lit(divisor).cast("long"))
+        return shifted % F.lit(modulus).cast("long") + F.lit(lowest).cast("long")
+
+    def virtual(self, name: str) -> Column:
+        """A virtual column."""
+        if name == "filename":
+            return connect.plain_path(self.metadata.path)
+        if name == "file_row_number":
+            return self.metadata.position
+        if name == "snapshot_id":
+            begin = self.number("begin_snapshot")
+            return begin if self.stamp is None else F.coalesce(F.col(self.stamp.name), begin)
+        start = self.number("row_id_start")
+        counted = F.when(start >= 0, start + self.metadata.position)
+        return counted if self.row_id is None else F.coalesce(F.col(self.row_id.name), counted)
+
+
+def _code_of(group: FileGroup, has_deletes: bool, wants_lineage: bool) -> FileCode:
+    ranges = (
+        [("data_file_id", group.lowest_file_id, group.highest_file_id)]
+        if has_deletes or not wants_lineage
+        else []
+    )
+    if wants_lineage:
+        ranges.append(("row_id_start", -1, group.highest_row_id_start))
+        ranges.append(("begin_snapshot", group.first_snapshot, group.last_snapshot))
+    return file_code(ranges)
+
+
+def _internal(name: str, field_id: int, taken: Iterable[spark_types.StructField]) -> spark_types.StructField:
+    names = {fold(part.name) for part in taken}
+    while fold(name) in names:
+        name += "_"
+    return spark_types.StructField(name, spark_types.LongType(), True, {FIELD_ID: field_id})
+
+
+def _pairs_frame(spark: SparkSession, pairs: Sequence[tuple[int, int]]) -> DataFrame:
+    import pyarrow
+
+    table = pyarrow.table(
+        {
+            _FILE: pyarrow.array([file_id for file_id, _ in pairs], pyarrow.int64()),
+            _DELETED: pyarrow.array([position for _, position in pairs], pyarrow.int64()),
+        }
+    )
+    return spark.createDataFrame(table)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
