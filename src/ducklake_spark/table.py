@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.transaction import Transaction
+from ducklake_spark.errors import DuckLakeError, InvalidInputError
 from ducklake_spark.format.columns import ColumnDef, find
 from ducklake_spark.format.duckdb_sql import quote_if_needed
 from ducklake_spark.format.names import Name, split_name
@@ -167,12 +169,47 @@ class Table:
         with self._change() as (tx, table):
             ddl.set_nulls_allowed(tx, table, _path(table, name), True, has_nulls=lambda *_: False)
 
+    # Rows.
+
+    def insert(self, rows: Any, *, merge_schema: bool = False) -> int:
+        """Adds rows: a DataFrame, an Arrow table, a pandas DataFrame, or a list of dicts, tuples or Rows.
+
+        Columns are matched by name; a column that is left out takes its default.
+
+        >>> table = getfixture("lake").create_table("t", {"a": "int", "b": "varchar"}, defaults={"b": "none"})
+        >>> table.insert([{"a": 1}, {"a": 2, "b": "two"}])
+        2
+
+        Args:
+            rows: What to add.
+            merge_schema: Add columns that the table does not have, in the same snapshot.
+
+        Returns:
+            How many rows.
+
+        Raises:
+            InvalidInputError: A column is unknown, or a value does not fit; nothing is written.
+            ConstraintError: NULL for a NOT NULL column; nothing is written.
+        """
+        from ducklake_spark.write.insert import Target, insert
+
+        lake = self._lake
+        with self._change() as (tx, table):
+            if lake._config.encrypted:
+                raise DuckLakeError(f'The lake "{lake.name}" is encrypted: writing needs a later version.')
+            if merge_schema:
+                table = _with_new_columns(tx, table, rows)
+            return insert(
+                Target(tx, tx.schema_of(table.schema_id), table, lake.data_path), rows, lambda: lake.spark
+            )
+
     # The table itself.
 
     def rename(self, new_name: str) -> None:
         """RENAME TO, in the same schema. The handle follows."""
         with self._change() as (tx, table):
             ddl.rename_table(tx, table, new_name)
+        self._lake._on_rollback(functools.partial(setattr, self, "_name", self._name))
         self._name = new_name
 
     def drop(self) -> None:
@@ -227,6 +264,18 @@ def _path(table: TableDef, name: Name) -> Sequence[str]:
     if isinstance(name, str) and find(table.columns, name) is not None:
         return (name,)
     return split_name(name, "column")
+
+
+def _with_new_columns(tx: Transaction, table: TableDef, rows: Any) -> TableDef:
+    """The table with the columns that only the rows have."""
+    fields = rows.schema.fields if hasattr(rows, "schema") and hasattr(rows.schema, "fields") else None
+    if fields is None:
+        raise InvalidInputError("merge_schema needs a DataFrame, whose columns have types.")
+    for part in fields:
+        if find(table.columns, part.name) is None:
+            ddl.add_column(tx, table, (part.name,), data_type_of(part.dataType), has_rows=lambda _: False)
+            table = ddl.get_table(tx, tx.schema_of(table.schema_id), table.name)
+    return table
 
 
 def _has_rows(tx: Transaction, table: TableDef) -> bool:

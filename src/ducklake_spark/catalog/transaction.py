@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ducklake_spark.catalog.snapshot import SnapshotReader, latest_query, snapshot_of
+from ducklake_spark.catalog.states import table_states
 from ducklake_spark.catalog.store import CommitOutcomeUnknown, Failure, Session, Store
 from ducklake_spark.errors import CommitUnknownError, DuckLakeError, RetryLimitError, TransactionError
 from ducklake_spark.format.changes import ChangeSet, parse_changes
@@ -17,10 +18,13 @@ from ducklake_spark.format.conflicts import Theirs, check
 from ducklake_spark.format.edits import Change, Edit, Edits
 from ducklake_spark.format.objects import MacroDef, SchemaDef, Snapshot, TableDef, ViewDef, is_local
 from ducklake_spark.format.options import Options
-from ducklake_spark.format.rows import Batch, CommitInfo, Insert, build
+from ducklake_spark.format.rows import Batch, CommitInfo, Insert, InsertInlined, build
 from ducklake_spark.format.types import duckdb_name, fold, walk
 
 T = TypeVar("T", TableDef, ViewDef)
+
+_INLINED_ROWS = 200
+"""How many inlined rows go into one statement of a DuckDB catalog."""
 
 
 @dataclass(frozen=True)
@@ -175,13 +179,19 @@ class Transaction:
             batch: Batch | None = None
             marker: int | None = None
             try:
+                # Where the first attempt cannot look first, what was there at the start is what will be there.
+                looks = bool(attempt) or store.serializes_writers
+                states = {} if looks else table_states(self.edits, store.query_many)
                 with store.begin() as session:
                     latest = self.snapshot
-                    if attempt or store.serializes_writers:
+                    if looks:
                         latest = snapshot_of(session.query(*latest_query(store)))
                         if latest.snapshot_id != self.snapshot.snapshot_id:
                             self._check_conflicts(session)
-                    batch = build(self.edits, latest, self.can_inline, self.info)
+                        states = table_states(
+                            self.edits, lambda asked: [session.query(*each) for each in asked]
+                        )
+                    batch = build(self.edits, latest, self.can_inline, self.info, states)
                     self._write(session, batch)
                     marker = self._marker(session, batch)
             except CommitOutcomeUnknown as unknown:
@@ -245,6 +255,8 @@ class Transaction:
         for statement in batch.statements:
             if isinstance(statement, Insert):
                 session.insert(statement.table, statement.rows)
+            elif isinstance(statement, InsertInlined):
+                _insert_inlined(session, statement)
             else:
                 session.execute(statement.sql, statement.params)
 
@@ -276,6 +288,20 @@ class Transaction:
                 f'the snapshot is there with the changes "{batch.changes_made}", it was committed.'
             ) from error
         return bool(rows) and int(rows[0][0]) == marker and rows[0][1] == batch.changes_made
+
+
+def _insert_inlined(session: Session, statement: InsertInlined) -> None:
+    """Rows of an inlined data table; in a DuckDB catalog each value is cast from its text."""
+    if not statement.casts:
+        session.insert(statement.table, statement.rows)
+        return
+    row = f"(?, ?, ?, {', '.join(statement.casts)})"
+    for start in range(0, len(statement.rows), _INLINED_ROWS):
+        rows = statement.rows[start : start + _INLINED_ROWS]
+        session.execute(
+            f'INSERT INTO "{statement.table}" VALUES {", ".join([row] * len(rows))}',
+            [value for values in rows for value in values],
+        )
 
 
 def _ids(session: Session, table: str, key: str, start: Snapshot) -> set[int]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import functools
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 
 from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.format.names import check_text
 from ducklake_spark.format.objects import MacroImpl, MacroParameter
 from ducklake_spark.format.sorting import SortKey
 from ducklake_spark.format.types import NESTED, DataType, duckdb_name, fold, parse_type, quote
@@ -47,11 +48,26 @@ def _run(sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
 
 
 def _reason(error: Exception) -> str:
-    return str(error).split("\n", 1)[0]
+    return str(error).split("\n", 1)[0].rstrip(".") + "."
+
+
+def require_sql(sql: Any, what: str) -> str:
+    """The text, if it is one.
+
+    Raises:
+        InvalidInputError: It is something else, or has characters that no database stores.
+    """
+    if not isinstance(sql, str):
+        raise InvalidInputError(f"Cannot read {what}: it must be a text in SQL, not {sql!r}.")
+    check_text(what, sql)
+    return sql
 
 
 def _parse(sql: str, what: str) -> Any:
-    tree = json.loads(_run("SELECT json_serialize_sql(?::VARCHAR)", [sql])[0][0])
+    try:
+        tree = json.loads(_run("SELECT json_serialize_sql(?::VARCHAR)", [sql])[0][0])
+    except duckdb.Error as error:
+        raise InvalidInputError(f"Cannot read {what}: {_reason(error)} It says: {sql}") from error
     if tree["error"]:
         raise InvalidInputError(f"Cannot read {what}: {tree['error_message']} in: {sql}")
     if len(tree["statements"]) != 1:
@@ -76,6 +92,9 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 
 def _parse_expression(sql: str, what: str) -> tuple[Any, dict[str, Any]]:
     """The tree of `SELECT expression` and the expression in it."""
+    require_sql(sql, what)
+    if not sql.strip():
+        raise InvalidInputError(f"Cannot read {what}: it is empty.")
     tree = _parse(f"SELECT {sql}", what)
     select = tree["statements"][0]["node"]
     expressions = select.get("select_list", [])
@@ -104,7 +123,7 @@ def canonical_query(sql: str, lake_name: str | None = None, what: str = "the que
     >>> canonical_query("select i from lake.main.t where s='x'", "lake")
     "SELECT i FROM {DUCKLAKE_CATALOG}.main.t WHERE (s = 'x')"
     """
-    tree = _parse(sql, what)
+    tree = _parse(require_sql(sql, what), what)
     if lake_name is not None:
         own = fold(lake_name)
         for node in _nodes(tree):
@@ -133,6 +152,15 @@ def rename_column(expression: str, old: str, new: str) -> str:
     return _print(tree).removeprefix("SELECT ") if found else expression
 
 
+_NOT_IN_SORT_KEYS = {
+    "SUBQUERY": "a sort key cannot hold a query",
+    "WINDOW": "a sort key cannot hold a window function",
+    "STAR": "name the columns",
+    "DEFAULT": "it is not an expression",
+    "PARAMETER": "it has a parameter without a value",
+}
+
+
 def sort_key(text: str) -> SortKey:
     """A sort key from a text like `ts DESC NULLS FIRST`; NULLs come last unless it says otherwise.
 
@@ -140,6 +168,7 @@ def sort_key(text: str) -> SortKey:
     SortKey(expression='lower("name")', direction='DESC', null_order='NULLS_LAST', dialect='duckdb')
     """
     what = "the sort key"
+    require_sql(text, what)
     tree = _parse(f"SELECT 1 ORDER BY {text}", what)
     select = tree["statements"][0]["node"]
     modifiers = select.get("modifiers") or []
@@ -152,8 +181,8 @@ def sort_key(text: str) -> SortKey:
             raise InvalidInputError(
                 f"Cannot sort by {text}: a sort key uses plain column names, not qualified ones or fields of structs."
             )
-        if node.get("class") == "SUBQUERY":
-            raise InvalidInputError(f"Cannot sort by {text}: a sort key cannot hold a query.")
+        if node.get("class") in _NOT_IN_SORT_KEYS:
+            raise InvalidInputError(f"Cannot sort by {text}: {_NOT_IN_SORT_KEYS[node['class']]}.")
     select["modifiers"] = []
     select["select_list"] = [order["expression"]]
     return SortKey(
@@ -163,6 +192,34 @@ def sort_key(text: str) -> SortKey:
     )
 
 
+def check_sort_key(
+    expression: str, columns: Sequence[tuple[str, DataType]], table: str, macros: Collection[str] = ()
+) -> None:
+    """Raises for a key that DuckDB accepts and on which every later insert would fail.
+
+    Args:
+        expression: As `sort_key()` gives it.
+        columns: The table's columns.
+        table: Its name, for messages.
+        macros: Names of the lake's own functions, which are not looked into.
+
+    Raises:
+        InvalidInputError: An aggregate, an unknown function, or types that do not fit.
+    """
+    tree, _ = _parse_expression(expression, "the sort key")
+    known = {fold(name) for name in macros}
+    if any(fold(str(node.get("function_name", ""))) in known for node in _nodes(tree)):
+        return
+    row = ", ".join(f"CAST(NULL AS {duckdb_name(part)}) AS {quote(name)}" for name, part in columns)
+    try:
+        # Where a condition stands, neither aggregates nor UNNEST are allowed, as in a sort of rows to be inserted.
+        _run(f"EXPLAIN SELECT 1 FROM (SELECT {row}) AS t WHERE ({expression}) IS NULL")
+    except duckdb.Error as error:
+        if isinstance(error, duckdb.CatalogException) and "exists in the" in str(error):
+            return  # a function of an extension that is not loaded here
+        raise InvalidInputError(f'Cannot sort table "{table}" by {expression}: {_reason(error)}') from error
+
+
 def text_of(value: Any) -> str:
     """A Python value as DuckDB prints it.
 
@@ -170,12 +227,13 @@ def text_of(value: Any) -> str:
     ('1000.0', 'true', '\\\\xAA')
     """
     if isinstance(value, str):
+        check_text("a value", value)
         return value
     try:
         text: str = _run("SELECT CAST(? AS VARCHAR)", [value])[0][0]
     except (duckdb.Error, TypeError) as error:
         raise InvalidInputError(
-            f"Cannot use {value!r} as a default value: {_reason(error)}. Use a plain value or an Expression."
+            f"Cannot use {value!r} as a default value: {_reason(error)} Use a plain value or an Expression."
         ) from error
     return text
 
@@ -195,7 +253,8 @@ def cast_text(text: str, data_type: DataType, column: str) -> str:
         ][0]
     except duckdb.Error as error:
         raise InvalidInputError(
-            f'The default {text!r} of column "{column}" is not a {duckdb_name(data_type)}: {_reason(error)}'
+            f'The default {text!r} of column "{column}" is not a {duckdb_name(data_type)}: {_reason(error)} Give a '
+            "value that the column can hold."
         ) from error
     return result
 
@@ -262,6 +321,29 @@ def _default_text(sql: str, data_type: DataType, column: str) -> str:
     return text
 
 
+@functools.cache
+def _volatile_functions() -> frozenset[str]:
+    rows = _run("SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability = 'VOLATILE'")
+    return frozenset(row[0] for row in rows)
+
+
+def once_or_per_row(expression: str) -> str:
+    """The SQL of a default for the rows of one statement: computed now, unless each row must have its own value.
+
+    >>> once_or_per_row("1 + 2"), once_or_per_row("random()")
+    ("CAST('3' AS INTEGER)", 'random()')
+    """
+    tree, _ = _parse_expression(expression, "the default")
+    names = {str(node.get("function_name", "")).lower() for node in _nodes(tree)}
+    if names & _volatile_functions():
+        return expression
+    value, type_name = _run(f"SELECT CAST(({expression}) AS VARCHAR), typeof({expression})")[0]
+    if value is None:
+        return "NULL"
+    escaped = value.replace("'", "''")
+    return f"CAST('{escaped}' AS {type_name})"
+
+
 def macro_impl(
     sql: str, parameters: Sequence[str], *, table: bool, canonical: Callable[[str], str] | None = None
 ) -> MacroImpl:
@@ -277,7 +359,7 @@ def macro_impl(
 
 
 def _macro_parameter(text: str) -> MacroParameter:
-    declaration, _, default = text.partition(":=")
+    declaration, _, default = require_sql(text, "the macro parameter").partition(":=")
     head = declaration.strip()
     if head.startswith('"'):
         end = head.replace('""', "  ").find('"', 1)

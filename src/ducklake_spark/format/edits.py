@@ -13,6 +13,7 @@ from typing import Generic, TypeVar, Union
 from ducklake_spark.format.changes import ChangeSet
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.conflicts import Mine
+from ducklake_spark.format.data import DataFile, InlineBatch
 from ducklake_spark.format.objects import MacroDef, SchemaDef, TableDef, ViewDef, is_local
 from ducklake_spark.format.partitioning import Partitioning
 from ducklake_spark.format.sorting import Sorting
@@ -165,6 +166,22 @@ class SetOption:
     scope_id: int | None = None
 
 
+@dataclass(frozen=True)
+class InsertFiles:
+    """Files that were written for a table."""
+
+    table: TableDef
+    files: tuple[DataFile, ...]
+
+
+@dataclass(frozen=True)
+class InlineRows:
+    """Rows that go into the catalog."""
+
+    table: TableDef
+    batch: InlineBatch
+
+
 Change = Union[  # noqa: UP007 - long
     CreateSchema,
     DropSchema,
@@ -183,6 +200,8 @@ Change = Union[  # noqa: UP007 - long
     CreateMacro,
     DropMacro,
     SetOption,
+    InsertFiles,
+    InlineRows,
 ]
 
 T = TypeVar("T", SchemaDef, TableDef, ViewDef, MacroDef)
@@ -212,6 +231,18 @@ class TableEdit(Edit[TableDef]):
     sorted: bool = False
     rewritten: set[int] = field(default_factory=set)
     column_comments: dict[int, str | None] = field(default_factory=dict)
+    files: list[DataFile] = field(default_factory=list)
+    batches: list[InlineBatch] = field(default_factory=list)
+
+    @property
+    def is_ddl(self) -> bool:
+        """Whether anything but rows changed."""
+        return bool(self.names) or self.altered or self.now is None
+
+    @property
+    def adds_rows(self) -> bool:
+        """Whether rows are added."""
+        return self.now is not None and bool(self.files or self.batches)
 
 
 class Edits:
@@ -243,6 +274,15 @@ class Edits:
     def _effective(self) -> Iterator[object]:
         for edits in (self.schemas, self.tables, self.views, self.macros):
             yield from (edit for edit in edits.values() if edit.base is not None or edit.now is not None)
+
+    @property
+    def is_ddl(self) -> bool:
+        """Whether the schema version rises."""
+        tables = (edit for edit in self.tables.values() if edit.base is not None or edit.now is not None)
+        others = (self.schemas, self.views, self.macros)
+        return any(edit.is_ddl for edit in tables) or any(
+            edit.base is not None or edit.now is not None for edits in others for edit in edits.values()
+        )
 
     def apply(self, change: Change) -> None:
         """Adds a change that was checked."""
@@ -300,6 +340,10 @@ class Edits:
                 self.macros[macro.macro_id] = Edit(None, macro, schema.name, [macro.name])
             case DropMacro(macro):
                 self.macros.setdefault(macro.macro_id, Edit(macro, macro)).now = None
+            case InsertFiles(table, files):
+                self._table(table).files.extend(files)
+            case InlineRows(table, batch):
+                self._table(table).batches.append(batch)
             case SetOption(key, value, scope, scope_id):
                 self.options[(key, scope, scope_id)] = value
 
@@ -329,6 +373,10 @@ class Edits:
             result.created_tables.extend((table.schema_name, name) for name in names)
             if table.altered:
                 result.altered_tables.add(real_id.get(table_id, table_id))
+            if table.files:
+                result.inserted_into_tables.add(real_id.get(table_id, table_id))
+            if table.batches:
+                result.inlined_inserts.add(real_id.get(table_id, table_id))
         for view_id, view in self.views.items():
             if view.now is None:
                 if view.base is not None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from typing import Any, Union
 
 from ducklake_spark.format.changes import format_changes
 from ducklake_spark.format.columns import ColumnDef, walk_all
+from ducklake_spark.format.data import DataFile, added_statistics
 from ducklake_spark.format.edits import Edits, TableEdit
 from ducklake_spark.format.objects import MacroDef, Snapshot, TableDef, ViewDef, is_local, quoted_list
+from ducklake_spark.format.statistics import ColumnStats, TableStats, merge_table
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,15 @@ class Insert:
 
 
 @dataclass(frozen=True)
+class InsertInlined:
+    """Rows for an inlined data table; `casts` as in `InlineBatch`, for the columns after the first three."""
+
+    table: str
+    rows: Sequence[tuple[Any, ...]]
+    casts: Sequence[str]
+
+
+@dataclass(frozen=True)
 class Execute:
     """A statement with parameters."""
 
@@ -28,7 +39,7 @@ class Execute:
     params: tuple[Any, ...]
 
 
-Statement = Union[Insert, Execute]  # noqa: UP007 - a name for readers
+Statement = Union[Insert, InsertInlined, Execute]  # noqa: UP007 - a name for readers
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,22 @@ _TABLE_PARTS = (
 )
 
 
-def build(edits: Edits, latest: Snapshot, can_inline: Callable[[TableDef], bool], info: CommitInfo) -> Batch:
+@dataclass(frozen=True)
+class TableState:
+    """What a commit must know of a table to which rows are added."""
+
+    stats: TableStats = field(default_factory=TableStats)
+    inlined_table: str | None = None
+    """Where inlined rows go; None when a table for them must be made."""
+
+
+def build(
+    edits: Edits,
+    latest: Snapshot,
+    can_inline: Callable[[TableDef], bool],
+    info: CommitInfo,
+    states: Mapping[int, TableState] | None = None,
+) -> Batch:
     """The rows of the snapshot after `latest`.
 
     Args:
@@ -81,24 +107,37 @@ def build(edits: Edits, latest: Snapshot, can_inline: Callable[[TableDef], bool]
         can_inline: Whether small inserts into this table may live in the catalog; tables and schemas in the question
             carry the ids of `edits`.
         info: Author and message.
+        states: By id, the existing tables to which rows are added.
     """
-    return _Builder(edits, latest, can_inline, info).build()
+    return _Builder(edits, latest, can_inline, info, states or {}).build()
 
 
 class _Builder:
     def __init__(
-        self, edits: Edits, latest: Snapshot, can_inline: Callable[[TableDef], bool], info: CommitInfo
+        self,
+        edits: Edits,
+        latest: Snapshot,
+        can_inline: Callable[[TableDef], bool],
+        info: CommitInfo,
+        states: Mapping[int, TableState],
     ) -> None:
-        self.edits, self.can_inline, self.info = edits, can_inline, info
+        self.edits, self.can_inline, self.info, self.states = edits, can_inline, info, states
         made = edits.makes_snapshot
+        self.raised = edits.is_ddl or any(
+            edit.batches and edit.now and self._state(edit.now).inlined_table is None
+            for edit in edits.tables.values()
+        )
         self.batch = Batch(
             snapshot_id=latest.snapshot_id + 1,
-            schema_version=latest.schema_version + 1,
+            schema_version=latest.schema_version + (1 if self.raised else 0),
             next_catalog_id=latest.next_catalog_id,
             next_file_id=latest.next_file_id,
             makes_snapshot=made,
         )
         self.ids = self.batch.real_ids
+
+    def _state(self, table: TableDef) -> TableState:
+        return self.states.get(table.table_id, TableState())
 
     def build(self) -> Batch:
         if self.batch.makes_snapshot:
@@ -220,10 +259,83 @@ class _Builder:
             self._tag(table_id, table.comment, is_new=edit.base is None)
         if edit.versioned:
             self._insert("ducklake_schema_versions", (begin, self.batch.schema_version, table_id))
-        if edit.layout and self.can_inline(table):
-            name = f"ducklake_inlined_data_{table_id}_{self.batch.schema_version}"
-            self.batch.inlined_tables.append((name, table))
-            self._insert("ducklake_inlined_data_tables", (table_id, name, self.batch.schema_version))
+        inlined_table = self._state(table).inlined_table
+        if (edit.layout and self.can_inline(table)) or (
+            edit.batches and (edit.layout or inlined_table is None)
+        ):
+            inlined_table = f"ducklake_inlined_data_{table_id}_{self.batch.schema_version}"
+            self.batch.inlined_tables.append((inlined_table, table))
+            self._insert("ducklake_inlined_data_tables", (table_id, inlined_table, self.batch.schema_version))
+        if edit.adds_rows:
+            self._added(edit, table, table_id, inlined_table)
+
+    def _added(self, edit: TableEdit, table: TableDef, table_id: int, inlined_table: str | None) -> None:
+        stats, begin = self._state(table).stats, self.batch.snapshot_id
+        row_id, size = stats.next_row_id, stats.file_size_bytes
+        files, columns, variants, values = [], [], [], []
+        for file in edit.files:
+            file_id, self.batch.next_file_id = self.batch.next_file_id, self.batch.next_file_id + 1
+            partition_id = None if file.partition_id is None else self._real(file.partition_id)
+            files.append(_file_row(file, file_id, table_id, begin, row_id, partition_id))
+            columns += [_file_stats_row(each, file_id, table_id) for each in file.columns]
+            variants += [
+                (file_id, table_id, each.column_id, *astuple(leaf))
+                for each in file.columns
+                for leaf in each.variants
+            ]
+            values += [(file_id, table_id, i, value) for i, value in enumerate(file.partition_values)]
+            row_id += file.record_count
+            size += file.file_size_bytes
+        if not edit.files:
+            self.batch.next_file_id += 1  # a sign that data changed, although there is no file
+        self._insert("ducklake_data_file", *files)
+        self._insert("ducklake_file_column_stats", *columns)
+        self._insert("ducklake_file_variant_stats", *variants)
+        self._insert("ducklake_file_partition_value", *values)
+        for batch in edit.batches:
+            assert inlined_table is not None
+            rows = [(row_id + i, begin, None, *row) for i, row in enumerate(batch.rows)]
+            self.batch.statements.append(InsertInlined(inlined_table, rows, batch.casts))
+            row_id += batch.record_count
+        self._table_stats(edit, table, table_id, row_id, size)
+
+    def _table_stats(
+        self, edit: TableEdit, table: TableDef, table_id: int, next_row_id: int, size: int
+    ) -> None:
+        stats = self._state(table).stats
+        count = stats.record_count + next_row_id - stats.next_row_id
+        types = {node.column_id: node.type for node, _ in walk_all(table.columns)}
+        merged = merge_table(stats, added_statistics(edit.files, edit.batches, types), table.columns)
+        if stats.stored:
+            self.batch.statements.append(
+                Execute(
+                    "UPDATE ducklake_table_stats SET record_count = ?, next_row_id = ?, file_size_bytes = ? "
+                    "WHERE table_id = ?",
+                    (count, next_row_id, size, table_id),
+                )
+            )
+        else:
+            self._insert("ducklake_table_stats", (table_id, count, next_row_id, size))
+        new = []
+        for column_id, column in merged.items():
+            values = (
+                column.contains_null,
+                column.contains_nan,
+                column.min_value,
+                column.max_value,
+                column.extra_stats,
+            )
+            if not column.stored:
+                new.append((table_id, column_id, *values))
+            elif column != stats.columns.get(column_id):
+                self.batch.statements.append(
+                    Execute(
+                        "UPDATE ducklake_table_column_stats SET contains_null = ?, contains_nan = ?, min_value = ?, "
+                        "max_value = ?, extra_stats = ? WHERE table_id = ? AND column_id = ?",
+                        (*values, table_id, column_id),
+                    )
+                )
+        self._insert("ducklake_table_column_stats", *new)
 
     def _columns(self, edit: TableEdit, table: TableDef, table_id: int) -> None:
         before = {node.column_id for node, _ in walk_all(edit.base.columns)} if edit.base else set()
@@ -369,4 +481,42 @@ def _column_row(node: ColumnDef, parent: int | None, table_id: int, begin: int) 
         parent,
         node.default_value_type,
         "duckdb",
+    )
+
+
+def _file_row(
+    file: DataFile, file_id: int, table_id: int, begin: int, row_id_start: int, partition_id: int | None
+) -> tuple[Any, ...]:
+    return (
+        file_id,
+        table_id,
+        begin,
+        None,
+        None,
+        file.path,
+        file.path_is_relative,
+        "parquet",
+        file.record_count,
+        file.file_size_bytes,
+        file.footer_size,
+        row_id_start,
+        partition_id,
+        None,
+        None,
+        None,
+    )
+
+
+def _file_stats_row(stats: ColumnStats, file_id: int, table_id: int) -> tuple[Any, ...]:
+    return (
+        file_id,
+        table_id,
+        stats.column_id,
+        stats.column_size_bytes,
+        stats.value_count,
+        stats.null_count,
+        stats.min_value,
+        stats.max_value,
+        stats.contains_nan,
+        stats.extra_stats,
     )

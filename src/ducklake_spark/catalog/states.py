@@ -1,0 +1,100 @@
+"""What a commit must read of tables to which rows are added: their statistics, and where inlined rows go."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ducklake_spark.catalog.store import Query, Row
+from ducklake_spark.format.edits import Edits
+from ducklake_spark.format.objects import is_local
+from ducklake_spark.format.rows import TableState
+from ducklake_spark.format.statistics import TableColumnStats, TableStats
+
+
+def table_states(edits: Edits, run: Callable[[Sequence[Query]], list[list[Row]]]) -> dict[int, TableState]:
+    """The states of the existing tables to which rows are added.
+
+    Args:
+        edits: The changes.
+        run: Runs queries, in the transaction of the commit or before it.
+    """
+    ids = [table_id for table_id, edit in edits.tables.items() if edit.adds_rows and not is_local(table_id)]
+    if not ids:
+        return {}
+    scope = f"table_id IN ({', '.join('?' * len(ids))})"
+    tables, columns, inlined, versions, history = run(
+        [
+            (
+                f"SELECT table_id, record_count, next_row_id, file_size_bytes FROM ducklake_table_stats WHERE {scope}",
+                ids,
+            ),
+            (
+                "SELECT table_id, column_id, contains_null, contains_nan, min_value, max_value, extra_stats "
+                f"FROM ducklake_table_column_stats WHERE {scope}",
+                ids,
+            ),
+            (
+                f"SELECT table_id, table_name, schema_version FROM ducklake_inlined_data_tables WHERE {scope}",
+                ids,
+            ),
+            (
+                f"SELECT table_id, schema_version, begin_snapshot FROM ducklake_schema_versions WHERE {scope}",
+                ids,
+            ),
+            (
+                "SELECT table_id, column_id, column_name, column_type, parent_column, begin_snapshot, end_snapshot "
+                f"FROM ducklake_column WHERE {scope}",
+                ids,
+            ),
+        ]
+    )
+    column_rows: dict[int, dict[int, TableColumnStats]] = defaultdict(dict)
+    for table_id, column_id, has_null, has_nan, low, high, extra in columns:
+        column_rows[table_id][column_id] = TableColumnStats(
+            column_id, _boolean(has_null), _boolean(has_nan), low, high, extra
+        )
+    history_of: dict[int, list[Row]] = defaultdict(list)
+    for row in history:
+        history_of[row[0]].append(row)
+    stats = {
+        table_id: TableStats(
+            int(count or 0),
+            int(next_row_id or 0),
+            int(size or 0),
+            column_rows[table_id],
+            stored=True,
+            retyped=_retyped(history_of[table_id]),
+        )
+        for table_id, count, next_row_id, size in tables
+    }
+    begins = {(table_id, version): begin for table_id, version, begin in versions}
+    targets: dict[int, tuple[int, str]] = {}
+    for table_id, name, version in inlined:
+        targets[table_id] = max(targets.get(table_id, (-1, "")), (version, name))
+    states = {}
+    for table_id in ids:
+        version, name = targets.get(table_id, (-1, ""))
+        begin = begins.get((table_id, version))
+        usable = bool(name) and (begin is None or _same_layout(history_of[table_id], begin))
+        states[table_id] = TableState(stats.get(table_id, TableStats()), name if usable else None)
+    return states
+
+
+def _boolean(value: Any) -> bool | None:
+    return None if value is None else bool(value)
+
+
+def _retyped(history: Sequence[Row]) -> frozenset[int]:
+    types = defaultdict(set)
+    for _, column_id, _, column_type, *_ in history:
+        types[column_id].add(column_type)
+    return frozenset(column_id for column_id, found in types.items() if len(found) > 1)
+
+
+def _same_layout(history: Sequence[Row], begin: int) -> bool:
+    """Whether the columns at a snapshot have the names and types of today; defaults and NOT NULL do not matter."""
+    then = {row[1:5] for row in history if row[5] <= begin and (row[6] is None or row[6] > begin)}
+    now = {row[1:5] for row in history if row[6] is None}
+    return then == now

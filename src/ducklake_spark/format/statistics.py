@@ -1,0 +1,265 @@
+"""Statistics of files and tables: their texts, how they compare, and how a table's move when rows are added. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from ducklake_spark.format.columns import ColumnDef, walk_all
+from ducklake_spark.format.types import NESTED
+
+_FLOATS = ("float32", "float64")
+_UNBOUNDED = ("variant", "geometry", "timetz", "interval", "int128", "uint128")
+"""Types of which files have no bounds."""
+_BOOLEANS = {"0": False, "1": True, "false": False, "true": True}
+_DATE = re.compile(r"(\d+)-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d+))?)?(?:\+00)?( \(BC\))?\Z")
+_CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d+))?\Z")
+
+
+@dataclass(frozen=True)
+class VariantStats:
+    """One shredded leaf of a variant column in a file."""
+
+    variant_path: str
+    shredded_type: str
+    column_size_bytes: int
+    value_count: int
+    null_count: int
+    min_value: str | None
+    max_value: str | None
+    contains_nan: bool | None = None
+    extra_stats: str | None = None
+
+
+@dataclass(frozen=True)
+class ColumnStats:
+    """One leaf column in a file, or in the rows of one inlined insert."""
+
+    column_id: int
+    column_size_bytes: int | None
+    value_count: int | None
+    null_count: int | None
+    min_value: str | None
+    max_value: str | None
+    contains_nan: bool | None = None
+    extra_stats: str | None = None
+    variants: tuple[VariantStats, ...] = ()
+
+    @property
+    def all_null(self) -> bool:
+        """Whether no row has a value."""
+        return self.value_count == 0
+
+    @property
+    def contains_null(self) -> bool:
+        """Whether a row may be NULL."""
+        return self.null_count is None or self.null_count > 0
+
+
+@dataclass(frozen=True)
+class TableColumnStats:
+    """One row of `ducklake_table_column_stats`."""
+
+    column_id: int
+    contains_null: bool | None
+    contains_nan: bool | None
+    min_value: str | None
+    max_value: str | None
+    extra_stats: str | None = None
+    stored: bool = True
+    """Whether the catalog has the row already."""
+
+
+@dataclass(frozen=True)
+class TableStats:
+    """One row of `ducklake_table_stats` with the columns' rows; `stored` as above."""
+
+    record_count: int = 0
+    next_row_id: int = 0
+    file_size_bytes: int = 0
+    columns: Mapping[int, TableColumnStats] = field(default_factory=dict)
+    stored: bool = False
+    retyped: frozenset[int] = frozenset()
+    """Columns that had another type before: their missing bounds say nothing."""
+
+
+def comparable(text: str, column_type: str) -> Any | None:
+    """A statistics text as something that compares by value; None when it cannot be read.
+
+    >>> comparable("-5", "int32") < comparable("12", "int32")
+    True
+    >>> comparable("0044-03-15 (BC)", "date") < comparable("2020-01-01", "date")
+    True
+    """
+    try:
+        if column_type == "boolean":
+            return _BOOLEANS.get(text)
+        if column_type.startswith(("int", "uint")) and column_type != "interval":
+            return int(text)
+        if column_type in _FLOATS:
+            return float(text)
+        if column_type.startswith("decimal"):
+            return Decimal(text)
+    except (ValueError, InvalidOperation):
+        return None
+    if column_type == "date" or column_type.startswith("timestamp"):
+        return _temporal(text)
+    if column_type == "time":
+        match = _CLOCK.match(text)
+        return None if match is None else (*map(int, match.groups()[:3]), int(f"{match[4] or '':0<9}"))
+    return text.encode()
+
+
+def _temporal(text: str) -> tuple[int, ...] | None:
+    if text in ("infinity", "-infinity"):
+        return (10**9 if text == "infinity" else -(10**9),)
+    match = _DATE.match(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, fraction, before = match.groups()
+    years = 1 - int(year) if before else int(year)
+    return (
+        years,
+        int(month),
+        int(day),
+        int(hour or 0),
+        int(minute or 0),
+        int(second or 0),
+        int(f"{fraction or '':0<9}"),
+    )
+
+
+def merge_files(parts: Sequence[ColumnStats], column_type: str) -> ColumnStats:
+    """The statistics of several files taken together, for one column."""
+    merged = parts[0]
+    for part in parts[1:]:
+        low, high = _bounds(merged, part, column_type)
+        merged = replace(
+            merged,
+            value_count=_sum(merged.value_count, part.value_count),
+            null_count=_sum(merged.null_count, part.null_count),
+            min_value=low,
+            max_value=high,
+            contains_nan=_either(merged.contains_nan, part.contains_nan),
+            extra_stats=merge_extra(merged.extra_stats, part.extra_stats, column_type),
+        )
+    return merged
+
+
+def _sum(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left + right
+
+
+def _either(left: bool | None, right: bool | None) -> bool | None:
+    return None if left is None or right is None else left or right
+
+
+def _bounds(old: ColumnStats, new: ColumnStats, column_type: str) -> tuple[str | None, str | None]:
+    if new.all_null:
+        return old.min_value, old.max_value
+    if old.all_null:
+        return new.min_value, new.max_value
+    return (
+        _extreme(old.min_value, new.min_value, column_type, least=True),
+        _extreme(old.max_value, new.max_value, column_type, least=False),
+    )
+
+
+def _extreme(old: str | None, new: str | None, column_type: str, *, least: bool) -> str | None:
+    if old is None or new is None:
+        return None
+    left, right = comparable(old, column_type), comparable(new, column_type)
+    if left is None or right is None:
+        return None
+    if left == right:
+        return old
+    return old if (left < right) == least else new
+
+
+def merge_table(
+    stats: TableStats, added: Mapping[int, ColumnStats], columns: Iterable[ColumnDef]
+) -> dict[int, TableColumnStats]:
+    """The column rows of a table after rows with these statistics were added."""
+    result = dict(stats.columns)
+    for node, _ in walk_all(columns):
+        if node.type in NESTED:
+            continue
+        new = added.get(node.column_id)
+        old = stats.columns.get(node.column_id)
+        if new is None:
+            if old is not None and stats.stored:
+                # Rows without any word on this column: nothing is known of them.
+                result[node.column_id] = replace(
+                    old, contains_nan=None, min_value=None, max_value=None, extra_stats=None
+                )
+            continue
+        if old is None:
+            known = not stats.stored or stats.record_count == 0
+            result[node.column_id] = TableColumnStats(
+                node.column_id,
+                # Rows that were there before may be NULL in a column that has no statistics.
+                new.contains_null or (not known and node.initial_default is None),
+                new.contains_nan if known else None,
+                new.min_value if known else None,
+                new.max_value if known else None,
+                new.extra_stats if known else None,
+                stored=False,
+            )
+            continue
+        result[node.column_id] = _merge_column(old, new, node, stats.retyped)
+    return result
+
+
+def _merge_column(
+    old: TableColumnStats, new: ColumnStats, node: ColumnDef, retyped: frozenset[int]
+) -> TableColumnStats:
+    # Without bounds, the old rows have no values, unless the type never has bounds or was another one before.
+    silent = old.min_value is None and old.max_value is None
+    empty = silent and node.type not in _UNBOUNDED and node.column_id not in retyped
+    before = ColumnStats(node.column_id, None, 0 if empty else None, None, old.min_value, old.max_value)
+    low, high = _bounds(before, new, node.type)
+    return replace(
+        old,
+        contains_null=None if old.contains_null is None else old.contains_null or new.contains_null,
+        contains_nan=_either(old.contains_nan, new.contains_nan),
+        min_value=low,
+        max_value=high,
+        extra_stats=merge_extra(old.extra_stats, new.extra_stats, node.type),
+    )
+
+
+def merge_extra(old: str | None, new: str | None, column_type: str) -> str | None:
+    """Extra statistics of a geometry are united; those of a variant are kept where both sides say the same."""
+    if old is None or new is None:
+        return None
+    if column_type == "geometry":
+        return geometry_stats(_geometry_union(json.loads(old), json.loads(new)))
+    return old if old == new else None
+
+
+def _geometry_union(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    box = {}
+    for key, left in old["bbox"].items():
+        right = new["bbox"].get(key)
+        values = [value for value in (left, right) if value is not None]
+        box[key] = None if not values else min(values) if key.endswith("min") else max(values)
+    return {"bbox": box, "types": sorted({*old["types"], *new["types"]})}
+
+
+def geometry_stats(value: Mapping[str, Any]) -> str:
+    """The text of a geometry's extra statistics, character for character as the extension writes it.
+
+    >>> geometry_stats({"bbox": {"xmin": 1, "xmax": 3}, "types": ["point"]})[:44]
+    '{"bbox": {"xmin": 1.000000, "xmax": 3.000000'
+    """
+    keys = [axis + side for axis in "xyzm" for side in ("min", "max")]
+    shown = (
+        f'"{key}": ' + ("null" if value["bbox"].get(key) is None else f"{float(value['bbox'][key]):f}")
+        for key in keys
+    )
+    types = ", ".join(f'"{name}"' for name in sorted(value["types"]))
+    return f'{{"bbox": {{{", ".join(shown)}}}, "types": [{types}]}}'

@@ -1,0 +1,174 @@
+"""From what Spark hands over to what the format stores, as DuckDB SQL; and which assignments are allowed at all."""
+
+from __future__ import annotations
+
+import pyspark.sql.types as spark_types
+
+from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.format.types import (
+    DataType,
+    Decimal,
+    List,
+    Map,
+    Scalar,
+    Struct,
+    duckdb_name,
+    fold,
+    quote,
+    walk,
+)
+
+_INTEGERS = frozenset(
+    "int8 int16 int32 int64 int128 uint8 uint16 uint32 uint64 uint128".split()  # noqa: SIM905 - easier to read
+)
+_NUMBERS = _INTEGERS | {"float32", "float64"}
+_TIMESTAMPS = frozenset({"timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz"})
+_SPECIAL = frozenset(
+    {"timestamp_ns", "interval", "variant", "geometry", "json", "int128", "uint128", "uuid", "time", "timetz"}
+)
+"""Types that a plain cast inside a nested type would not reach."""
+
+_NUMERIC_SPARK = (
+    spark_types.ByteType,
+    spark_types.ShortType,
+    spark_types.IntegerType,
+    spark_types.LongType,
+    spark_types.FloatType,
+    spark_types.DoubleType,
+    spark_types.DecimalType,
+)
+_TIMESTAMP_SPARK = (spark_types.TimestampType, spark_types.TimestampNTZType)
+
+
+def check_assignable(source: spark_types.DataType, target: DataType, where: str) -> None:
+    """Raises unless a Spark value of this type may be stored in a column of that type, as in ANSI SQL.
+
+    Raises:
+        InvalidInputError: Names the column and both types.
+    """
+    if isinstance(source, spark_types.NullType):
+        return
+    if isinstance(target, List) and isinstance(source, spark_types.ArrayType):
+        return check_assignable(source.elementType, target.element, f"{where}.element")
+    if isinstance(target, Map) and isinstance(source, spark_types.MapType):
+        check_assignable(source.keyType, target.key, f"{where}.key")
+        return check_assignable(source.valueType, target.value, f"{where}.value")
+    if isinstance(target, Struct) and isinstance(source, spark_types.StructType):
+        fields = {fold(name): part for name, part in target.fields}
+        for part in source.fields:
+            if fold(part.name) not in fields:
+                raise InvalidInputError(
+                    f'Cannot store a struct with the field "{part.name}" in column {where}, which is '
+                    f"{duckdb_name(target)}. Drop the field, or add it to the column first."
+                )
+            check_assignable(part.dataType, fields[fold(part.name)], f"{where}.{part.name}")
+        return None
+    if not _scalar_assignable(source, target):
+        raise InvalidInputError(
+            f"Cannot store {source.simpleString()} in column {where}, which is {duckdb_name(target)}. Cast it first."
+        )
+    return None
+
+
+def _scalar_assignable(source: spark_types.DataType, target: DataType) -> bool:
+    name = target.name
+    is_text = isinstance(source, (spark_types.StringType, spark_types.VarcharType, spark_types.CharType))
+    if isinstance(target, Decimal) or name in _NUMBERS:
+        return isinstance(source, _NUMERIC_SPARK)
+    if name == "boolean":
+        return isinstance(source, spark_types.BooleanType)
+    if name == "varchar":
+        atoms = (spark_types.BooleanType, spark_types.DateType, *_TIMESTAMP_SPARK, *_NUMERIC_SPARK)
+        return is_text or isinstance(source, atoms)
+    if name == "json":
+        return is_text or isinstance(source, spark_types.VariantType)
+    if name == "blob":
+        return isinstance(source, spark_types.BinaryType)
+    if name == "uuid":
+        return is_text
+    if name == "date":
+        return isinstance(source, (spark_types.DateType, *_TIMESTAMP_SPARK))
+    if name in _TIMESTAMPS:
+        whole = (spark_types.LongType,) if name == "timestamp_ns" else ()
+        return isinstance(source, (spark_types.DateType, *_TIMESTAMP_SPARK, *whole))
+    if name in ("time", "timetz", "time_ns"):
+        return is_text or type(source).__name__ == "TimeType"
+    if name == "interval":
+        return is_text or isinstance(source, spark_types.DayTimeIntervalType) or _is_interval_struct(source)
+    if name == "variant":
+        return isinstance(source, spark_types.VariantType)
+    if name == "geometry":
+        return is_text or isinstance(source, spark_types.BinaryType)
+    return False
+
+
+def _is_interval_struct(source: spark_types.DataType) -> bool:
+    return isinstance(source, spark_types.StructType) and source.names == ["months", "days", "micros"]
+
+
+def stored_sql(expression: str, source: spark_types.DataType, target: DataType) -> str:
+    """DuckDB SQL for the value to store. Every cast is strict: what does not fit raises."""
+    if isinstance(source, spark_types.NullType):
+        return f"CAST(NULL AS {stored_type(target)})"
+    if isinstance(target, (List, Map, Struct)):
+        if not any(part.name in _SPECIAL for part in walk(target)):
+            return f"CAST({expression} AS {duckdb_name(target)})"
+        return _nested_sql(expression, source, target)
+    return _scalar_sql(expression, source, target)
+
+
+def stored_type(target: DataType) -> str:
+    """The DuckDB type of a column inside the file, which for 128-bit integers is one that keeps their digits."""
+    match target:
+        case Scalar("int128" | "uint128"):
+            return "DECIMAL(38,0)"
+        case List(element):
+            return stored_type(element) + "[]"
+        case Map(key, value):
+            return f"MAP({stored_type(key)}, {stored_type(value)})"
+        case Struct(fields):
+            return "STRUCT(" + ", ".join(f"{quote(name)} {stored_type(part)}" for name, part in fields) + ")"
+        case _:
+            return duckdb_name(target)
+
+
+def _nested_sql(expression: str, source: spark_types.DataType, target: DataType) -> str:
+    depth = expression.count("lambda")
+    item = f"x{depth}"
+    if isinstance(target, List) and isinstance(source, spark_types.ArrayType):
+        inner = stored_sql(item, source.elementType, target.element)
+        return f"list_transform({expression}, lambda {item}: {inner})"
+    if isinstance(target, Map) and isinstance(source, spark_types.MapType):
+        key = stored_sql(f"{item}.key", source.keyType, target.key)
+        value = stored_sql(f"{item}.value", source.valueType, target.value)
+        entry = f"struct_pack(key := {key}, value := {value})"
+        return f"map_from_entries(list_transform(map_entries({expression}), lambda {item}: {entry}))"
+    assert isinstance(target, Struct) and isinstance(source, spark_types.StructType)
+    given = {fold(part.name): part for part in source.fields}
+    parts = []
+    for name, part in target.fields:
+        found = given.get(fold(name))
+        inner = f"CAST(NULL AS {stored_type(part)})"
+        if found is not None:
+            inner = stored_sql(f"({expression}).{quote(found.name)}", found.dataType, part)
+        parts.append(f"{quote(name)} := {inner}")
+    return f"CASE WHEN {expression} IS NULL THEN NULL ELSE struct_pack({', '.join(parts)}) END"
+
+
+def _scalar_sql(expression: str, source: spark_types.DataType, target: DataType) -> str:
+    name = target.name
+    if name == "timestamp_ns" and isinstance(source, spark_types.LongType):
+        return f"make_timestamp_ns({expression})"
+    if name == "interval" and isinstance(source, spark_types.StructType):
+        parts = f"({expression})"
+        return f"to_months({parts}.months) + to_days({parts}.days) + to_microseconds({parts}.micros)"
+    if name == "variant":
+        return f"CAST(CAST({expression} AS JSON) AS VARIANT)"
+    if name == "geometry" and isinstance(source, spark_types.BinaryType):
+        return f"ST_GeomFromWKB({expression})"
+    if name == "uint128":
+        return (
+            f"CASE WHEN {expression} < 0 THEN error('a negative number is not a UHUGEINT') "
+            f"ELSE CAST({expression} AS DECIMAL(38,0)) END"
+        )
+    return f"CAST({expression} AS {stored_type(target)})"
