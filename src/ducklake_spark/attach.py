@@ -95,20 +95,46 @@ def attach(
         InvalidInputError: A parameter that is unknown, wrong or contradicts another.
         CatalogError: The catalog cannot be reached, or holds something else.
     """
-    parameters = dict(metadata_parameters or {})
-    for key, value in others.items():
-        if not key.lower().startswith("meta_"):
-            raise InvalidInputError(f'attach() has no parameter "{key}".{did_you_mean(key, attach.__annotations__)}')
-        parameters[key.lower().removeprefix("meta_")] = str(value)
     pinned = snapshot_version is not None or snapshot_time is not None
-    _check(
-        snapshot_version,
-        snapshot_time,
-        read_only or pinned,
-        create_if_not_exists,
-        busy_timeout,
-        max_retry_count,
+    parameters = _connection_parameters(metadata_parameters, others)
+    _check_kinds(
+        {
+            bool: {
+                "override_data_path": override_data_path,
+                "encrypted": encrypted,
+                "write_deletion_vectors": write_deletion_vectors,
+                "create_if_not_exists": create_if_not_exists,
+                "automatic_migration": automatic_migration,
+                "read_only": read_only,
+            },
+            str: {
+                "name": name,
+                "metadata_schema": metadata_schema,
+                "metadata_catalog": metadata_catalog,
+                "metadata_path": metadata_path,
+            },
+        }
     )
+    _check_numbers(
+        {
+            "snapshot_version": (snapshot_version, 0, int),
+            "busy_timeout": (busy_timeout, 0, int),
+            "max_retry_count": (max_retry_count, 1, int),
+            "retry_wait_ms": (retry_wait_ms, 0, float),
+            "retry_backoff": (retry_backoff, 0, float),
+        }
+    )
+    if snapshot_version is not None and snapshot_time is not None:
+        raise InvalidInputError("Give snapshot_version or snapshot_time, not both.")
+    if create_if_not_exists and (read_only or pinned):
+        told = "read_only" if read_only else "snapshot_version" if snapshot_time is None else "snapshot_time"
+        raise InvalidInputError(
+            f"create_if_not_exists contradicts {told}: a lake cannot be created read-only. Leave one of them out."
+        )
+    if override_data_path and data_path is None:
+        raise InvalidInputError("override_data_path needs data_path: the path to use instead.")
+    time = None if snapshot_time is None else micros_of(snapshot_time, "snapshot_time")
+    given_path = _given_path(data_path)
     location = _location(uri, metadata_path, parameters)
     read_only = read_only or pinned
     create = not read_only if create_if_not_exists is None else create_if_not_exists
@@ -120,7 +146,6 @@ def attach(
         create=create,
     )
     try:
-        given_path = None if data_path is None else normalize_data_path(os.fspath(data_path))
         request = _Request(location, given_path, override_data_path, encrypted, create)
         state = _inspect_or_create(store, request)
         attached: dict[str, str] = {}
@@ -138,37 +163,85 @@ def attach(
             policy=RetryPolicy(max_retry_count, retry_wait_ms, retry_backoff),
         )
         return Lake(
-            store, config, Cache(), spark=spark, pinned=_pinned(store, snapshot_version, snapshot_time)
+            store,
+            config,
+            Cache(),
+            spark=spark,
+            pinned=_pinned(store, snapshot_version, time, str(snapshot_time)),
         )
     except BaseException:
         store.close()
         raise
 
 
-def _check(
-    version: int | None,
-    time: Timestamp | None,
-    read_only: bool,
-    create: bool | None,
-    busy_timeout: int,
-    max_retry_count: int,
-) -> None:
-    if version is not None and time is not None:
-        raise InvalidInputError("Give snapshot_version or snapshot_time, not both.")
-    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
-        raise InvalidInputError(f"snapshot_version takes a whole number, not {version!r}.")
-    if read_only and create:
+def _connection_parameters(
+    metadata_parameters: Mapping[str, str] | None, others: Mapping[str, Any]
+) -> dict[str, str]:
+    """`metadata_parameters` and what came as `meta_x=...`. Values may be secrets: they never show in errors."""
+    given = {} if metadata_parameters is None else metadata_parameters
+    if not isinstance(given, Mapping):
         raise InvalidInputError(
-            "create_if_not_exists contradicts read_only: a lake cannot be created read-only."
+            f"metadata_parameters takes a dict of names and values, not a {type(given).__name__}."
         )
-    for key, value, least in (("busy_timeout", busy_timeout, 0), ("max_retry_count", max_retry_count, 1)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InvalidInputError(f"{key} takes a whole number from {least} on, not {value!r}.")
+    parameters = {str(key): str(value) for key, value in given.items()}
+    known = [key for key in attach.__annotations__ if key not in ("return", "others")]
+    for key, value in others.items():
+        lower = key.lower()
+        if lower in known:
+            raise InvalidInputError(f'attach() has no parameter "{key}": write it as "{lower}".')
+        if not lower.startswith("meta_") or lower == "meta_":
+            raise InvalidInputError(
+                f'attach() has no parameter "{key}".{did_you_mean(key, known)} It has {", ".join(known)}, and '
+                "meta_x for a parameter x of the connection."
+            )
+        name = lower.removeprefix("meta_")
+        if name in parameters:
+            raise InvalidInputError(
+                f'"{name}" stands in metadata_parameters and comes as "{key}": give it once.'
+            )
+        parameters[name] = str(value)
+    return parameters
+
+
+def _check_kinds(given: Mapping[type, Mapping[str, Any]]) -> None:
+    for kind, values in given.items():
+        for key, value in values.items():
+            if value is not None and not isinstance(value, kind):
+                raise InvalidInputError(
+                    f"{key} takes {'True or False' if kind is bool else 'a text'}, not {value!r}."
+                )
+            if value == "" or (isinstance(value, str) and "\0" in value):
+                raise InvalidInputError(f"{key} takes a text that is not empty, without NUL characters.")
+
+
+def _check_numbers(given: Mapping[str, tuple[Any, int, type]]) -> None:
+    for key, (value, least, kind) in given.items():
+        if value is None:
+            continue
+        number = not isinstance(value, bool) and isinstance(value, int if kind is int else (int, float))
+        if not number or not least <= value < 2**63:
+            whole = "a whole number" if kind is int else "a number"
+            raise InvalidInputError(f"{key} takes {whole} from {least} on, not {value!r}.")
+
+
+def _given_path(data_path: Any) -> str | None:
+    if data_path is None:
+        return None
+    if not isinstance(data_path, (str, os.PathLike)) or not isinstance(os.fspath(data_path), str):
+        raise InvalidInputError(f"data_path takes a text or a path, not {data_path!r}.")
+    path = os.fspath(data_path)
+    if not path.strip() or "\0" in path:
+        raise InvalidInputError(
+            f"data_path takes the path of a folder or bucket for the data files, not {path!r}."
+        )
+    return normalize_data_path(path)
 
 
 def _location(uri: str, metadata_path: str | None, parameters: Mapping[str, str]) -> Location:
     if not isinstance(uri, str):
-        raise InvalidInputError(f"attach() takes a text such as 'ducklake:metadata.ducklake', not {uri!r}.")
+        raise InvalidInputError(
+            f"attach() takes a text such as 'ducklake:metadata.ducklake', not a {type(uri).__name__}."
+        )
     if metadata_path is not None:
         if uri.strip().lower() not in ("", "ducklake:"):
             raise InvalidInputError("Give the catalog in the attach string or as metadata_path, not both.")
@@ -225,7 +298,7 @@ def _data_path(store: Store, request: _Request, state: CatalogState) -> str:
     )
 
 
-def _pinned(store: Store, version: int | None, time: Timestamp | None) -> Snapshot | None:
+def _pinned(store: Store, version: int | None, micros: int | None, text: str) -> Snapshot | None:
     if version is not None:
         return snapshot_at_version(store, version)
-    return None if time is None else snapshot_at_time(store, micros_of(time, "snapshot_time"), str(time))
+    return None if micros is None else snapshot_at_time(store, micros, text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -32,9 +32,9 @@ from ducklake_spark.errors import (
 )
 from ducklake_spark.format import duckdb_sql
 from ducklake_spark.format.changes import changes_map, parse_changes
-from ducklake_spark.format.names import Name, split_name
+from ducklake_spark.format.names import Name, check_name, check_text, split_name
 from ducklake_spark.format.objects import EPOCH, MacroImpl, SchemaDef, Snapshot, ViewDef
-from ducklake_spark.format.options import OPTIONS, Options
+from ducklake_spark.format.options import OPTIONS, OptionKey, Options, option_def
 from ducklake_spark.format.rows import CommitInfo
 from ducklake_spark.format.types import fold
 from ducklake_spark.schema import SchemaLike, column_specs
@@ -140,8 +140,10 @@ class Lake:
             SnapshotNotFoundError: There is no such snapshot.
         """
         if (version is None) == (timestamp is None):
-            raise InvalidInputError("Give a version or a timestamp, and not both.")
+            raise InvalidInputError("at() takes a version or a timestamp, and not both.")
         self._require_open()
+        if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+            raise InvalidInputError(f"version takes a whole number, not {version!r}.")
         if version is not None:
             pinned = snapshot_at_version(self._store, version)
         else:
@@ -162,6 +164,14 @@ class Lake:
     def _require_open(self) -> None:
         if self._closed or (self._is_view_of is not None and self._is_view_of._closed):
             raise ClosedError(f'The lake "{self.name}" was closed. Attach it again.')
+
+    def _require_writable(self) -> None:
+        if self.read_only:
+            at = f" at version {self._pinned.snapshot_id}" if self._pinned else ""
+            raise ReadOnlyError(
+                f'The lake "{self.name}" is attached read-only{at}: nothing in it can be changed. Attach it without '
+                "read_only, snapshot_version and snapshot_time to change it."
+            )
 
     def _begin(self) -> Transaction:
         """A new transaction at the newest snapshot; one round trip."""
@@ -186,11 +196,7 @@ class Lake:
     def _change(self) -> Iterator[Transaction]:
         """What a change is made in: the running transaction, or one of its own that commits at the end."""
         self._require_open()
-        if self.read_only:
-            at = f" at version {self._pinned.snapshot_id}" if self._pinned else ""
-            raise ReadOnlyError(
-                f'The lake "{self.name}" is attached read-only{at}: nothing in it can be changed.'
-            )
+        self._require_writable()
         running = self._transaction
         if running is not None:
             yield running
@@ -220,29 +226,43 @@ class Lake:
         Raises:
             ConflictError: At the end of the block, when others committed something that cannot be combined with it.
         """
+        self._require_open()
         if self._transaction is not None:
-            raise TransactionError("A transaction is running in this thread already: they cannot be nested.")
-        if self.read_only:
-            raise ReadOnlyError(f'The lake "{self.name}" is attached read-only: it has no transactions.')
+            raise TransactionError(
+                f'A transaction of the lake "{self.name}" is running in this thread already, and they cannot be '
+                "nested. Make the changes in the running one, or end it first."
+            )
+        self._require_writable()
+        info = _commit_info(author, message, extra_info)
         transaction = self._begin()
-        transaction.info = CommitInfo(author, message, extra_info)
-        self._local.transaction = transaction
+        transaction.info = info
+        self._local.transaction, self._local.undo = transaction, []
         try:
             yield self
             self._commit(transaction)
+        except BaseException:
+            for undo in reversed(self._local.undo):
+                undo()
+            raise
         finally:
             self._local.transaction = None
+
+    def _on_rollback(self, undo: Callable[[], object]) -> None:
+        """Handles that follow a change go back when its transaction does."""
+        if self._transaction is not None:
+            self._local.undo.append(undo)
 
     def set_commit_message(
         self, author: str | None, message: str | None, *, extra_info: str | None = None
     ) -> None:
         """Says who makes the running transaction, and why."""
+        self._require_open()
         if self._transaction is None:
             raise TransactionError(
                 "A commit message belongs to a transaction: use it inside `with lake.transaction():`, or give it "
                 "there as author=, message= and extra_info=."
             )
-        self._transaction.info = CommitInfo(author, message, extra_info)
+        self._transaction.info = _commit_info(author, message, extra_info)
 
     # What is in the lake.
 
@@ -516,16 +536,15 @@ class Lake:
 
     def get_option(self, option: str, *, schema: str | None = None, table: Name | None = None) -> str | None:
         """The value of an option that is in force for a table, a schema or the lake; None when it has its default."""
-        if option.lower() not in OPTIONS:
-            raise NotFoundError(f'There is no option "{option}".{did_you_mean(option, OPTIONS)}')
+        key, _ = option_def(option)
         tx = self._view()
         if table is not None:
             parts = (schema, *split_name(table)) if schema is not None else table
             found, own = self._resolve(tx, parts)
             definition = ddl.get_table(tx, found, own)
-            return tx.options.get(option.lower(), schema_id=found.schema_id, table_id=definition.table_id)
+            return tx.options.get(key, schema_id=found.schema_id, table_id=definition.table_id)
         schema_id = None if schema is None else ddl.get_schema(tx, schema).schema_id
-        return tx.options.get(option.lower(), schema_id=schema_id)
+        return tx.options.get(key, schema_id=schema_id)
 
     # Answers as DataFrames.
 
@@ -571,7 +590,7 @@ class Lake:
         tx = self._view()
         schemas = {schema.schema_id: schema for schema in tx.schemas()}
         rows = []
-        for (key, scope, scope_id), value in sorted(tx.options.stored.items(), key=lambda item: str(item[0])):
+        for (key, scope, scope_id), value in sorted(tx.options.stored.items(), key=_option_order):
             entry = None
             if scope == "schema" and scope_id in schemas:
                 entry = duckdb_sql.quote_if_needed(schemas[scope_id].name)
@@ -601,6 +620,7 @@ class Lake:
         [Row(schema_name='main')]
         """
         self._require_open()
+        check_name("table", table)
         name = table.lower() if table.lower().startswith("ducklake_") else f"ducklake_{table.lower()}"
         definition = TABLES.get(name)
         if definition is None:
@@ -617,6 +637,18 @@ class Lake:
         ]
         columns = (f"{column.name} {kind}" for column, kind in zip(definition.columns, types, strict=True))
         return self.spark.createDataFrame(rows, ", ".join(columns))
+
+
+def _commit_info(author: str | None, message: str | None, extra_info: str | None) -> CommitInfo:
+    for what, text in (("author", author), ("message", message), ("extra_info", extra_info)):
+        check_text(what, text)
+    return CommitInfo(author, message, extra_info)
+
+
+def _option_order(item: tuple[OptionKey, str]) -> tuple[str, int, int]:
+    """By name, and for each name tables, schemas and the lake, as the extension lists them."""
+    (key, scope, scope_id), _ = item
+    return key, {"table": 0, "schema": 1}.get(scope or "", 2), scope_id or 0
 
 
 def _microseconds(micros: Any) -> timedelta:
@@ -642,6 +674,7 @@ def _dotted(schema: SchemaDef, name: str) -> str:
 
 
 def _to_duckdb(sql: str, dialect: str) -> str:
+    duckdb_sql.require_sql(sql, "the SQL text")
     if dialect == "duckdb":
         return sql
     if dialect != "spark":

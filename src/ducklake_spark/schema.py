@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
-from ducklake_spark.format.types import DataType, fold, parse_type
+from ducklake_spark.format.types import DataType, fold, parse_columns, parse_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -39,10 +39,16 @@ def column_specs(
         InvalidInputError: Not a schema.
         NotFoundError: `not_null` or `defaults` name a column that the schema does not have.
     """
+    if defaults is not None and not isinstance(defaults, Mapping):
+        raise InvalidInputError(f"defaults takes a dict of columns and values, not {defaults!r}.")
+    if isinstance(not_null, str):
+        not_null = [not_null]
     columns = _columns(schema, table)
     names = {fold(name): name for name, _, _ in columns}
     for what, given in (("not_null", not_null), ("defaults", defaults or {})):
         for name in given:
+            if not isinstance(name, str):
+                raise InvalidInputError(f"{what} takes names of columns, not {name!r}.")
             if fold(name) not in names:
                 near = did_you_mean(name, names.values())
                 raise NotFoundError(
@@ -59,18 +65,24 @@ def column_specs(
 def _columns(schema: SchemaLike, table: str) -> list[tuple[str, DataType, bool]]:
     given: Any = schema
     if not isinstance(given, (str, Mapping)) and hasattr(given, "schema"):
-        given = given.schema  # a DataFrame or an Arrow table
+        given = given.schema  # a DataFrame
     if isinstance(given, str):
-        struct = parse_type(f"struct({given})")
-        return [(name, part, True) for name, part in getattr(struct, "fields", ())]
+        return parse_columns(given)
     if isinstance(given, Mapping):
-        return [(name, data_type_of(part), True) for name, part in given.items()]
+        return [(_named(name, table), data_type_of(part), True) for name, part in given.items()]
     if hasattr(given, "fields") and hasattr(given, "jsonValue"):
         return [(part.name, data_type_of(part.dataType), part.nullable) for part in given.fields]
     try:
-        return [(name, data_type_of(part), True) for name, part in given]
+        pairs = [(name, part) for name, part in given]
     except (TypeError, ValueError) as error:
         raise InvalidInputError(
             f'Cannot read the schema of table "{table}": give a dict of names and types, a list of pairs, a text like '
             "'a INT, b VARCHAR', or a Spark StructType."
         ) from error
+    return [(_named(name, table), data_type_of(part), True) for name, part in pairs]
+
+
+def _named(name: Any, table: str) -> str:
+    if not isinstance(name, str):
+        raise InvalidInputError(f'A column of table "{table}" has {name!r} for a name: it must be a text.')
+    return name

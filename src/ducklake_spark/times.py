@@ -13,6 +13,9 @@ from ducklake_spark.format.types import Scalar
 Timestamp = Union[str, datetime]  # noqa: UP007 - a name for readers
 
 
+_ENDLESS = {"infinity": 2**63 - 1, "-infinity": -(2**63) + 1}
+
+
 def micros_of(timestamp: Timestamp, what: str) -> int:
     """A time as microseconds since 1970.
 
@@ -27,11 +30,21 @@ def micros_of(timestamp: Timestamp, what: str) -> int:
         return (zoned - EPOCH) // timedelta(microseconds=1)
     if not isinstance(timestamp, str):
         raise InvalidInputError(f"{what} takes a text or a datetime, not {timestamp!r}.")
-    text = cast_text(timestamp, Scalar("timestamptz"), what)
+    try:
+        text = cast_text(timestamp, Scalar("timestamptz"), what)
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"{what} {timestamp!r} is not a time: write it like '2026-01-31 12:30:00' (UTC) or "
+            "'2026-01-31 12:30:00+02'."
+        ) from error
+    if text in _ENDLESS:
+        return _ENDLESS[text]
     try:
         return micros_of(datetime.fromisoformat(_padded(text)), what)
     except ValueError as error:
-        raise InvalidInputError(f"{what} {timestamp!r} is out of range.") from error
+        raise InvalidInputError(
+            f"{what} {timestamp!r} is out of range: give a year from 1 to 9999."
+        ) from error
 
 
 def _padded(text: str) -> str:

@@ -38,6 +38,7 @@ from ducklake_spark.format.edits import (
     SetPartitioning,
     SetSorting,
 )
+from ducklake_spark.format.names import check_name, check_text
 from ducklake_spark.format.objects import (
     MacroDef,
     MacroImpl,
@@ -47,23 +48,10 @@ from ducklake_spark.format.objects import (
     uuid7,
 )
 from ducklake_spark.format.options import normalize_option
-from ducklake_spark.format.partitioning import Partitioning, parse_keys
+from ducklake_spark.format.partitioning import Partitioning, fits, parse_keys
 from ducklake_spark.format.paths import folder
-from ducklake_spark.format.sorting import Sorting
-from ducklake_spark.format.types import NESTED, DataType, fold
-
-
-def check_name(kind: str, name: str) -> None:
-    """Raises for a name that no database can keep.
-
-    Raises:
-        InvalidInputError: It is empty or has a NUL character.
-    """
-    if not isinstance(name, str) or not name:
-        raise InvalidInputError(f"The name of a {kind} is empty.")
-    if "\0" in name:
-        raise InvalidInputError(f"The name {name!r} of a {kind} has a NUL character.")
-
+from ducklake_spark.format.sorting import Sorting, SortKey
+from ducklake_spark.format.types import NESTED, DataType, duckdb_name, fold
 
 # Finding things, with good errors.
 
@@ -183,6 +171,7 @@ def create_table(
 ) -> TableDef:
     """CREATE TABLE."""
     check_name("table", name)
+    check_text("A comment", comment)
     if if_not_exists and or_replace:
         raise InvalidInputError("A table is created with if_not_exists or with or_replace, not with both.")
     found = tx.table(schema, name)
@@ -205,8 +194,8 @@ def create_table(
     )
     for spec in specs:
         table = _with_column(tx, table, None, *spec)
-    keys = parse_keys(partitioned_by, table.columns, name)
-    sort_keys = _sort_keys(table, sorted_by)
+    keys = parse_keys(_texts("partitioned_by", partitioned_by), table.columns, name)
+    sort_keys = _sort_keys(tx, table, _texts("sorted_by", sorted_by))
     if found is not None:
         tx.apply(DropTable(found))
     tx.apply(CreateTable(table, schema))
@@ -217,6 +206,14 @@ def create_table(
     if comment is not None:
         tx.apply(CommentTable(_now(tx, table), comment))
     return _now(tx, table)
+
+
+def _texts(what: str, given: Sequence[str] | str) -> Sequence[str]:
+    """The texts of a list; one text stands for a list of one."""
+    texts = (given,) if isinstance(given, str) else given
+    if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+        raise InvalidInputError(f"{what} takes a list of texts, not {given!r}.")
+    return texts
 
 
 def _now(tx: Transaction, table: TableDef) -> TableDef:
@@ -393,6 +390,8 @@ def rename_column(tx: Transaction, table: TableDef, path: Sequence[str], new_nam
 def set_type(tx: Transaction, table: TableDef, path: Sequence[str], new: DataType) -> None:
     """ALTER TABLE ALTER COLUMN SET TYPE, also of a field, an element, a key or a value."""
     column = cols.resolve(table.columns, path, table.name)
+    if len(path) == 1:
+        _require_transforms_fit(table, column, new)
     changed, next_id = cols.retype(column, new, table.next_column_id, nested=len(path) > 1)
     if changed == column:
         return
@@ -408,6 +407,16 @@ def set_type(tx: Transaction, table: TableDef, path: Sequence[str], new: DataTyp
         duckdb_sql.cast_text(changed.initial_default, changed.data_type, column.name)
     columns = cols.replace_node(table.columns, changed)
     tx.apply(ChangeColumns(table, columns, next_id, rewritten))
+
+
+def _require_transforms_fit(table: TableDef, column: ColumnDef, new: DataType) -> None:
+    for key in table.partitioning.keys if table.partitioning else ():
+        if key.column_id == column.column_id and not fits(key.transform, new):
+            raise DependencyError(
+                f'Cannot change column "{column.name}" of table "{table.name}" to {duckdb_name(new)}: the table is '
+                f"partitioned by {key.transform}({column.name}), which that type does not have. Call "
+                "reset_partitioned_by() or change the specification first."
+            )
 
 
 def set_default(tx: Transaction, table: TableDef, path: Sequence[str], default: Any) -> None:
@@ -454,8 +463,9 @@ def set_nulls_allowed(
         return
     if not allowed and has_nulls(table, column):
         raise ConstraintError(
-            f'Cannot set NOT NULL on column "{column.name}" of table "{table.name}": it holds NULL. Replace the NULLs '
-            "first."
+            f'Cannot set NOT NULL on column "{column.name}" of table "{table.name}": by the statistics of the catalog '
+            "it holds NULL, or may hold it. Replace the NULLs first. If all of them were replaced or deleted already, "
+            "set it in DuckDB, which looks at the rows themselves."
         )
     _replace_column(tx, table, replace(column, nulls_allowed=allowed), checks_nulls=not allowed)
 
@@ -465,11 +475,13 @@ def set_nulls_allowed(
 
 def comment_table(tx: Transaction, table: TableDef, comment: str | None) -> None:
     """COMMENT ON TABLE."""
+    check_text("A comment", comment)
     tx.apply(CommentTable(table, comment))
 
 
 def comment_column(tx: Transaction, table: TableDef, path: Sequence[str], comment: str | None) -> None:
     """COMMENT ON COLUMN."""
+    check_text("A comment", comment)
     column = cols.resolve(table.columns, path, table.name)
     if len(path) > 1:
         raise InvalidInputError(
@@ -480,14 +492,17 @@ def comment_column(tx: Transaction, table: TableDef, path: Sequence[str], commen
 
 def comment_view(tx: Transaction, view: ViewDef, comment: str | None) -> None:
     """COMMENT ON VIEW."""
+    check_text("A comment", comment)
     tx.apply(CommentView(view, comment))
 
 
 def set_partitioned_by(tx: Transaction, table: TableDef, texts: Sequence[str]) -> None:
     """ALTER TABLE SET PARTITIONED BY; nothing happens when the keys are the same."""
-    keys = parse_keys(texts, table.columns, table.name)
+    keys = parse_keys(_texts("set_partitioned_by()", texts), table.columns, table.name)
     if not keys:
-        raise InvalidInputError("Give at least one partition key, or call reset_partitioned_by().")
+        raise InvalidInputError(
+            f'Cannot partition table "{table.name}" by nothing: give a key, or call reset_partitioned_by().'
+        )
     if table.partitioning is None or table.partitioning.keys != keys:
         tx.apply(SetPartitioning(table, Partitioning(tx.edits.new_id(), keys)))
 
@@ -498,19 +513,29 @@ def reset_partitioned_by(tx: Transaction, table: TableDef) -> None:
         tx.apply(SetPartitioning(table, Partitioning(tx.edits.new_id(), ())))
 
 
-def _sort_keys(table: TableDef, texts: Sequence[str]) -> tuple[Any, ...]:
+def _sort_keys(tx: Transaction, table: TableDef, texts: Sequence[str]) -> tuple[SortKey, ...]:
     keys = tuple(duckdb_sql.sort_key(text) for text in texts)
     for key in keys:
         for name in duckdb_sql.referenced_columns(key.expression):
             cols.resolve(table.columns, [name], table.name)
+        if cols.find(table.columns, key.expression) is None:
+            _check_sort_key(tx, table, key)
     return keys
+
+
+def _check_sort_key(tx: Transaction, table: TableDef, key: SortKey) -> None:
+    types = [(column.name, column.data_type) for column in table.columns]
+    macros = [macro.name for schema in tx.schemas() for macro in tx.macros(schema)]
+    duckdb_sql.check_sort_key(key.expression, types, table.name, macros)
 
 
 def set_sorted_by(tx: Transaction, table: TableDef, texts: Sequence[str]) -> None:
     """ALTER TABLE SET SORTED BY."""
-    keys = _sort_keys(table, texts)
+    keys = _sort_keys(tx, table, _texts("set_sorted_by()", texts))
     if not keys:
-        raise InvalidInputError("Give at least one sort key, or call reset_sorted_by().")
+        raise InvalidInputError(
+            f'Cannot sort table "{table.name}" by nothing: give a key, or call reset_sorted_by().'
+        )
     tx.apply(SetSorting(table, Sorting(tx.edits.new_id(), keys)))
 
 
@@ -536,11 +561,13 @@ def create_view(
 ) -> None:
     """CREATE VIEW; `sql` as DuckDB prints it."""
     check_name("view", name)
+    check_text("A comment", comment)
     if if_not_exists and or_replace:
         raise InvalidInputError("A view is created with if_not_exists or with or_replace, not with both.")
+    for alias in _texts("columns", column_aliases):
+        check_name("column", alias)
     folded = [fold(alias) for alias in column_aliases]
     for alias in column_aliases:
-        check_name("column", alias)
         if folded.count(fold(alias)) > 1:
             raise InvalidInputError(f'View "{name}" has two columns named "{alias}".')
     found = tx.view(schema, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,9 +25,10 @@ def _bad(key: str, value: Any, expected: str) -> InvalidInputError:
 
 
 def _count(key: str, value: Any) -> str:
-    if isinstance(value, bool) or not re.fullmatch(r"\d+", str(value).strip()):
-        raise _bad(key, value, "a whole number from 0 on")
-    return str(int(str(value)))
+    text = str(value).strip()
+    if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,20}", text) or int(text) >= 2**64:
+        raise _bad(key, value, "a whole number from 0 to 18446744073709551615")
+    return str(int(text))
 
 
 def _positive(key: str, value: Any) -> str:
@@ -44,18 +46,18 @@ def _boolean(key: str, value: Any) -> str:
 
 
 def _size(key: str, value: Any) -> str:
-    match = re.fullmatch(r"([\d.]+)\s*([a-z]*)", str(value).strip().lower())
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]*)", str(value).strip().lower())
     if isinstance(value, bool) or match is None or match.group(2) not in _UNITS:
         raise _bad(key, value, "a size such as 512MB or 1GiB")
-    size = int(float(match.group(1)) * _UNITS[match.group(2)])
-    if size <= 0:
-        raise _bad(key, value, "a size above zero")
+    size = int(decimal.Decimal(match.group(1)) * _UNITS[match.group(2)])
+    if not 0 < size < 2**63:
+        raise _bad(key, value, "a size of at least one byte and below 8 EiB")
     return str(size)
 
 
 def _fraction(key: str, value: Any) -> str:
     try:
-        number = float(value)
+        number = -1.0 if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         number = -1.0
     if not 0 <= number <= 1:
@@ -64,12 +66,12 @@ def _fraction(key: str, value: Any) -> str:
 
 
 def _interval(key: str, value: Any) -> str:
-    text = text_of(value)
-    if text:
-        try:
+    try:
+        text = text_of(value)
+        if text:
             cast_text(text, Scalar("interval"), key)
-        except InvalidInputError as error:
-            raise _bad(key, value, "an interval such as '7 days', or '' for none") from error
+    except InvalidInputError as error:
+        raise _bad(key, value, "an interval such as '7 days', or '' for none") from error
     return text
 
 
@@ -99,36 +101,71 @@ class OptionDef:
 
 _CODECS = ("uncompressed", "snappy", "gzip", "zstd", "brotli", "lz4", "lz4_raw")
 
+# The descriptions are those of the extension's `options()`, word for word.
 OPTIONS: Mapping[str, OptionDef] = {
     "auto_compact": OptionDef(
-        "Whether compaction functions that run on all tables include this one", _boolean
+        "Pre-defined schema used as a default value for the following compaction functions "
+        "'ducklake_flush_inlined_data','ducklake_merge_adjacent_files', 'ducklake_rewrite_data_files', "
+        "'ducklake_delete_orphaned_files'",
+        _boolean,
     ),
     "created_by": OptionDef("Tool used to write the DuckLake", None),
     "data_inlining_row_limit": OptionDef("Maximum amount of rows to inline in a single insert", _count),
     "data_path": OptionDef("Path to data files", None),
     "delete_older_than": OptionDef(
-        "How old unused files must be, by default, to be removed by the cleanup functions", _interval
+        "How old unused files must be to be removed by the 'ducklake_delete_orphaned_files' and "
+        "'ducklake_cleanup_old_files' cleanup functions.",
+        _interval,
     ),
     "encrypted": OptionDef("Whether or not to encrypt Parquet files written to the data path", None),
     "expire_older_than": OptionDef(
         "How old snapshots must be, by default, to be expired by: 'ducklake_expire_snapshots'", _interval
     ),
-    "hive_file_pattern": OptionDef("Whether partitioned data is written in hive-style folders", _boolean),
-    "parquet_compression": OptionDef("Compression algorithm for Parquet files", _one_of(*_CODECS)),
+    "hive_file_pattern": OptionDef(
+        "If partitioned data should be written in a hive-like folder structure", _boolean
+    ),
+    "parquet_compression": OptionDef(
+        f"Compression algorithm for Parquet files ({', '.join(_CODECS)})", _one_of(*_CODECS)
+    ),
     "parquet_compression_level": OptionDef("Compression level for Parquet files", _count),
     "parquet_row_group_size": OptionDef("Number of rows per row group in Parquet files", _positive),
     "parquet_row_group_size_bytes": OptionDef("Number of bytes per row group in Parquet files", _size),
-    "parquet_version": OptionDef("Parquet format version", _version),
-    "per_thread_output": OptionDef("Whether each thread writes files of its own", _boolean),
-    "require_commit_message": OptionDef("Whether a commit needs a message", _boolean),
-    "rewrite_delete_threshold": OptionDef(
-        "Share of deleted rows, between 0 and 1, from which a file is rewritten", _fraction
+    "parquet_version": OptionDef("Parquet format version (1 or 2)", _version),
+    "per_thread_output": OptionDef(
+        "Whether to create separate output files per thread during parallel insertion", _boolean
     ),
-    "sort_on_insert": OptionDef("Whether rows are sorted when they are inserted", _boolean),
-    "target_file_size": OptionDef("The target data file size for insertion and compaction", _size),
+    "require_commit_message": OptionDef(
+        "If an explicit commit message is required for a snapshot commit.", _boolean
+    ),
+    "rewrite_delete_threshold": OptionDef(
+        "A threshold that determines the minimum amount of data that must be removed from a file before a rewrite is "
+        "warranted. From 0 - 1.",
+        _fraction,
+    ),
+    "sort_on_insert": OptionDef(
+        "Whether to sort data on INSERT according to SET SORTED BY (default: true)", _boolean
+    ),
+    "target_file_size": OptionDef("The target data file size for insertion and compaction operations", _size),
     "version": OptionDef("DuckLake format version", None),
-    "write_deletion_vectors": OptionDef("Whether deletes are written as deletion vectors", _boolean),
+    "write_deletion_vectors": OptionDef(
+        "[EXPERIMENTAL - do not use outside testing] Whether to write Iceberg V3 deletion vectors (puffin) instead of "
+        "positional delete files (parquet)",
+        _boolean,
+    ),
 }
+
+
+def option_def(key: Any) -> tuple[str, OptionDef]:
+    """An option by its name, in any case.
+
+    Raises:
+        NotFoundError: No such option, with near names.
+    """
+    name = key.lower() if isinstance(key, str) else key
+    if name not in OPTIONS:
+        near = did_you_mean(name, OPTIONS) if isinstance(name, str) else ""
+        raise NotFoundError(f'There is no option "{key}".{near} Options are {", ".join(OPTIONS)}.')
+    return name, OPTIONS[name]
 
 
 def normalize_option(key: str, value: Any) -> tuple[str, str]:
@@ -141,14 +178,10 @@ def normalize_option(key: str, value: Any) -> tuple[str, str]:
         NotFoundError: No such option, with near names.
         InvalidInputError: A value that it does not take, or an option that is fixed when the lake is created.
     """
-    name = key.lower()
-    option = OPTIONS.get(name)
-    if option is None:
-        settable = [known for known, each in OPTIONS.items() if each.normalize]
-        raise NotFoundError(f'There is no option "{key}".{did_you_mean(name, settable)}')
+    name, option = option_def(key)
     if option.normalize is None:
         raise InvalidInputError(
-            f'The option "{name}" cannot be changed: it is fixed when the lake is created.'
+            f'Cannot set option "{name}": it is fixed when the lake is created. Create a new lake to have another.'
         )
     if value is None:
         raise _bad(name, value, "a value, not None")

@@ -8,12 +8,18 @@ from dataclasses import dataclass
 
 from ducklake_spark.errors import InvalidInputError, did_you_mean
 from ducklake_spark.format.columns import ColumnDef, resolve
+from ducklake_spark.format.types import DataType, duckdb_name
 
 TRANSFORMS = ("identity", "year", "month", "day", "hour", "bucket")
 MAX_BUCKETS = 2**31 - 1
 
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*$", re.DOTALL)
+_NUMBER = re.compile(r"\s*[0-9]{1,20}\s*\Z")
 _BUCKET = re.compile(r"\s*bucket\s*\(\s*(\d+)\s*\)\s*$", re.IGNORECASE)
+_WITH_DAYS = frozenset(
+    {"date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz", "interval"}
+)
+_WITH_HOURS = _WITH_DAYS | {"time", "timetz"}
 # Spark and Iceberg users write the plural form.
 _SYNONYMS = {"years": "year", "months": "month", "days": "day", "hours": "hour", "date": "day"}
 
@@ -40,6 +46,18 @@ class Partitioning:
     keys: tuple[PartitionKey, ...]
 
 
+def fits(transform: str, data_type: DataType) -> bool:
+    """Whether values of this type can be transformed so; the extension accepts more, and then fails on every insert.
+
+    >>> from ducklake_spark.format.types import parse_type
+    >>> fits("year", parse_type("date")), fits("year", parse_type("bigint"))
+    (True, False)
+    """
+    if transform in ("year", "month", "day"):
+        return data_type.name in _WITH_DAYS
+    return transform != "hour" or data_type.name in _WITH_HOURS
+
+
 def parse_keys(texts: Iterable[str], columns: Sequence[ColumnDef], table: str) -> tuple[PartitionKey, ...]:
     """Keys from texts like `region`, `year(ts)` or `bucket(16, id)`.
 
@@ -47,7 +65,20 @@ def parse_keys(texts: Iterable[str], columns: Sequence[ColumnDef], table: str) -
         InvalidInputError: Not a transform of the format, or not a bucket count.
         NotFoundError: There is no such column.
     """
-    return tuple(_parse_key(text, columns, table) for text in texts)
+    keys = tuple(_parse_key(text, columns, table) for text in texts)
+    for key in keys:
+        name, data_type = next((c.name, c.data_type) for c in columns if c.column_id == key.column_id)
+        if keys.count(key) > 1:
+            raise InvalidInputError(
+                f'Cannot partition table "{table}" by "{name}" twice: name each key once.'
+            )
+        if not fits(key.transform, data_type):
+            raise InvalidInputError(
+                f'Cannot partition table "{table}" by {key.transform}({name}): the column is '
+                f"{duckdb_name(data_type)}, and only dates and times have a {key.transform}. Partition by the column "
+                "itself, or by bucket(N, column)."
+            )
+    return keys
 
 
 def _parse_key(text: str, columns: Sequence[ColumnDef], table: str) -> PartitionKey:
@@ -63,9 +94,9 @@ def _parse_key(text: str, columns: Sequence[ColumnDef], table: str) -> Partition
     if name != "bucket":
         return PartitionKey(_column(call.group(2), columns, table), name)
     count, _, column = call.group(2).partition(",")
-    if not count.strip().isdigit() and column.strip().isdigit():
+    if not _NUMBER.match(count) and _NUMBER.match(column):
         count, column = column, count
-    if not count.strip().isdigit() or not 1 <= int(count) <= MAX_BUCKETS:
+    if not _NUMBER.match(count) or not 1 <= int(count) <= MAX_BUCKETS:
         raise InvalidInputError(
             f'Cannot partition table "{table}" by {text.strip()}: write bucket(N, column) with N from 1 to '
             f"{MAX_BUCKETS}."
@@ -75,6 +106,8 @@ def _parse_key(text: str, columns: Sequence[ColumnDef], table: str) -> Partition
 
 def _column(text: str, columns: Sequence[ColumnDef], table: str) -> int:
     name = text.strip()
+    if not name:
+        raise InvalidInputError(f'Cannot partition table "{table}": a key names no column.')
     for mark in ('"', "`"):
         if len(name) > 1 and name[0] == name[-1] == mark:
             name = name[1:-1].replace(mark * 2, mark)

@@ -132,7 +132,21 @@ _FOREIGN = {
     "null": "give the column a type",
 }
 
-_TOKEN = re.compile(r'\s*(?:"((?:[^"]|"")+)"|`((?:[^`]|``)+)`|([A-Za-z_][\w$]*)|(\d+)|([()<>,:\[\]]))')
+_ELSEWHERE = {
+    "DEFAULT": "; give defaults as defaults={column: value}",
+    "COMMENT": "; comment on columns with set_comment()",
+    "PRIMARY": ": the format has no keys",
+    "UNIQUE": ": the format has no keys",
+    "REFERENCES": ": the format has no keys",
+    "CHECK": ": the format has no checks",
+    "GENERATED": ": the format has no generated columns",
+}
+
+# A name may begin with any character outside of ASCII, as in DuckDB. Texts in quotes stand in an ENUM only.
+_TOKEN = re.compile(
+    r'\s*(?:"((?:[^"]|"")+)"|`((?:[^`]|``)+)`|((?:[A-Za-z_]|[^\x00-\x7f])(?:[A-Za-z0-9_$]|[^\x00-\x7f])*)'
+    r"|([0-9]{1,9}(?![0-9]))|([()<>,:\[\]]|'(?:[^']|'')*'))"
+)
 
 
 def scalar(name: str) -> DataType:
@@ -158,9 +172,24 @@ def parse_type(text: str) -> DataType:
     return parsed
 
 
+def parse_columns(text: str) -> list[tuple[str, DataType, bool]]:
+    """Parses the columns of a table: names with types, and whether each allows NULL.
+
+    >>> parse_columns("id BIGINT NOT NULL, name STRING")
+    [('id', Scalar(name='int64'), False), ('name', Scalar(name='varchar'), True)]
+
+    Raises:
+        InvalidInputError: Not a list of columns.
+    """
+    parser = _Parser(text, "columns")
+    columns = parser.columns()
+    parser.end()
+    return columns
+
+
 class _Parser:
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, what: str = "type") -> None:
+        self.text, self.what = text, what
         self.tokens: list[tuple[str, str]] = []
         position = 0
         while text[position:].strip():
@@ -179,7 +208,7 @@ class _Parser:
         self.at = 0
 
     def error(self, reason: str) -> InvalidInputError:
-        return InvalidInputError(f'Cannot read the type "{self.text}": {reason}.')
+        return InvalidInputError(f'Cannot read the {self.what} "{self.text}": {reason}.')
 
     def peek(self) -> tuple[str, str]:
         return self.tokens[self.at] if self.at < len(self.tokens) else ("end", "")
@@ -249,13 +278,34 @@ class _Parser:
         if name in ("varchar", "char", "bpchar") and self.accept("("):
             self.take()
             self.expect(")")
+        if self.peek()[1].lower() == "collate":
+            raise self.error("the format has no collations; leave COLLATE out, and collate in queries")
         if name in _FOREIGN:
             raise self.error(f'the format has no type "{word}"; {_FOREIGN[name]}')
         known = _SCALARS.get(name)
         if known is None:
             names = [*_SCALARS, "decimal", "struct", "list", "map"]
-            raise self.error(f'the format has no type "{word}".{did_you_mean(word, names)}'.rstrip("."))
+            near = did_you_mean(word, names).strip().rstrip("?")
+            raise self.error(f'the format has no type "{word}"' + (f" ({near}?)" if near else ""))
         return Scalar(known)
+
+    def columns(self) -> list[tuple[str, DataType, bool]]:
+        columns: list[tuple[str, DataType, bool]] = []
+        while True:
+            kind, name = self.take()
+            if kind not in ("word", "name"):
+                raise self.error("write `name type, name type NOT NULL`, with at least one column")
+            self.accept(":")
+            data_type, nulls_allowed = self.type(), True
+            if self.accept("not"):
+                self.expect("null")
+                nulls_allowed = False
+            elif self.peek()[0] == "word":
+                word = self.peek()[1].upper()
+                raise self.error(f"{word} cannot stand here{_ELSEWHERE.get(word, '')}")
+            columns.append((name, data_type, nulls_allowed))
+            if not self.accept(","):
+                return columns
 
     def decimal(self) -> Decimal:
         precision, scale = 18, 3
