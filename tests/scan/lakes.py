@@ -100,7 +100,9 @@ class Lake:
     def check(self, table: str, *, where: str | None = None) -> int:
         """Compares all rows with the extension's, at every snapshot that has the table. Returns how many were compared."""
         theirs: dict[int, list[Any]] = {}
-        versions = [row[0] for row in self.ask("SELECT snapshot_id FROM ducklake_snapshots('lake') ORDER BY 1")]
+        versions = [
+            row[0] for row in self.ask("SELECT snapshot_id FROM ducklake_snapshots('lake') ORDER BY 1")
+        ]
         condition = f" WHERE {where}" if where else ""
         for version in versions:
             try:

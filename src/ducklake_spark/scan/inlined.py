@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from ducklake_spark.catalog.store import Row, Store
 from ducklake_spark.errors import CatalogError
 from ducklake_spark.format.columns import ColumnDef
-from ducklake_spark.format.types import duckdb_name, quote
+from ducklake_spark.format.types import NESTED, DataType, List, Map, Scalar, Struct, duckdb_name, quote
 from ducklake_spark.scan.types import TypeChoices, user_type
 
 if TYPE_CHECKING:
@@ -85,6 +85,12 @@ def _as_text(column: ColumnDef, kind: str) -> str:
         return name
     if kind == "duckdb" and column.type == "variant":
         return f"CAST(CAST({name} AS JSON) AS VARCHAR)"
+    if kind == "duckdb" and column.type == "timestamptz":
+        # With a zone DuckDB prints through ICU, which counts in doubles and rounds far years.
+        exact = f"CAST(make_timestamp(epoch_us({name})) AS VARCHAR) || '+00'"
+        return f"CASE WHEN isinf({name}) THEN CAST({name} AS VARCHAR) ELSE {exact} END"
+    if kind == "duckdb" and column.type in NESTED:
+        return f"CAST(CAST({name} AS {_text_type(column)}) AS VARCHAR)"
     return f"CAST({name} AS {'CHAR' if kind == 'mysql' else 'TEXT'})"
 
 
@@ -113,7 +119,7 @@ def decode(
         sql = (
             _default(column, choices)
             if then is None
-            else _value(f"CAST(c{index} AS {duckdb_name(then.data_type)})", then, column, choices)
+            else _value(f"CAST(c{index} AS {_text_type(then)})", then, column, choices)
         )
         made.append(f"{sql} AS u{number}")
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
@@ -125,6 +131,25 @@ def decode(
             raise CatalogError(
                 f'The inlined rows in "{table.table_name}" cannot be read: {str(error).splitlines()[0]}'
             ) from error
+
+
+def _text_type(node: ColumnDef) -> str:
+    """The type whose text is stored: JSON inside of containers is plain text, where a cast would parse the whole."""
+
+    def without_json(data_type: DataType) -> DataType:
+        match data_type:
+            case List(element):
+                return List(without_json(element))
+            case Map(key, value):
+                return Map(without_json(key), without_json(value))
+            case Struct(fields):
+                return Struct(tuple((name, without_json(part)) for name, part in fields))
+            case Scalar("json"):
+                return Scalar("varchar")
+            case _:
+                return data_type
+
+    return duckdb_name(without_json(node.data_type))
 
 
 def _text(value: Any) -> str | None:

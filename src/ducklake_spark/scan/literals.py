@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import struct
 import threading
 from typing import Any
 
@@ -39,6 +40,15 @@ def _value(sql: str, text: str, data_type: DataType) -> Any:
             ) from error
     assert row is not None
     return row[0]
+
+
+def is_filled_by_reader(data_type: DataType) -> bool:
+    """Whether Spark's reader can fill a missing column with a default: not with bytes, nor with wide decimals."""
+    match data_type:
+        case Decimal(precision, _):
+            return precision <= 18
+        case _:
+            return data_type.name not in ("uint64", "blob", "uuid", "interval")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -101,12 +111,10 @@ def _scalar_literal(text: str, name: str, data_type: DataType, choices: TypeChoi
         micros = _value(f"epoch_us({clock})", text, data_type)
         return f"CAST('{micros}' AS BIGINT)"
     if name == "interval":
-        months, days, micros = (
-            _value(f"datepart({part!r}, v)", text, data_type) for part in ("year", "day", "epoch")
-        )
-        raise DuckLakeError(
-            f"An initial default of type interval cannot be read ({months}, {days}, {micros})."
-        )
+        months = _value("datepart('year', v) * 12 + datepart('month', v)", text, data_type)
+        days = _value("datepart('day', v)", text, data_type)
+        clock = "datepart('hour', v) * 3600000 + datepart('minute', v) * 60000 + datepart('millisecond', v)"
+        return f"X'{struct.pack('<iii', months, days, _value(clock, text, data_type)).hex()}'"
     raise DuckLakeError(f"An initial default of type {name} cannot be read.")
 
 

@@ -174,6 +174,8 @@ def _make_plan(
         tuple(
             InlinedTable(str(name), int(version), _columns_at(columns, begins.get(int(version), first)))
             for name, version in tables
+            # A table of a later version has no rows that this snapshot sees.
+            if begins.get(int(version), first) <= at
         ),
         int(newest[0][0] or 0),
         int(newest[0][1] or 0),
@@ -245,19 +247,17 @@ def summary_query(plan: ScanPlan) -> Query:
 def _has_deletes(plan: ScanPlan) -> tuple[str, tuple[Any, ...]]:
     """A condition on `f`: the file has deleted rows."""
     at, table_id = plan.snapshot.snapshot_id, plan.table.table_id
-    parts: list[str] = []
-    params: list[Any] = []
-    if plan.deletes.formats:
-        parts.append(
-            f"f.data_file_id IN (SELECT data_file_id FROM ducklake_delete_file WHERE table_id = ? AND {LIVE})"
-        )
-        params += [table_id, at, at]
+    # Delete files are looked for even if there were none: a flush turns inlined deletes into such a file later.
+    parts = [
+        f"f.data_file_id IN (SELECT data_file_id FROM ducklake_delete_file WHERE table_id = ? AND {LIVE})"
+    ]
+    params: list[Any] = [table_id, at, at]
     if plan.deletes.inlined_table is not None:
         parts.append(
             f"f.data_file_id IN (SELECT file_id FROM {plan.deletes.inlined_table} WHERE begin_snapshot <= ?)"
         )
         params.append(at)
-    return (" OR ".join(parts) or "1 = 0"), tuple(params)
+    return " OR ".join(parts), tuple(params)
 
 
 def group_condition(plan: ScanPlan, key: GroupKey) -> tuple[str, tuple[Any, ...]]:
@@ -273,9 +273,8 @@ def group_condition(plan: ScanPlan, key: GroupKey) -> tuple[str, tuple[Any, ...]
     parts.append("f.partial_max > ?" if key.is_filtered else "(f.partial_max IS NULL OR f.partial_max <= ?)")
     params.append(at)
     marks, mark_params = _has_deletes(plan)
-    if mark_params:
-        parts.append(f"({marks})" if key.has_deletes else f"NOT ({marks})")
-        params += mark_params
+    parts.append(f"({marks})" if key.has_deletes else f"NOT ({marks})")
+    params += mark_params
     if plan.boundaries:
         edges = [None, *plan.boundaries, None]
         low, high = edges[key.epoch], edges[key.epoch + 1]

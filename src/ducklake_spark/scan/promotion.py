@@ -31,7 +31,7 @@ def is_read_directly(then: DataType, now: DataType, choices: TypeChoices) -> boo
     if isinstance(then, Decimal):
         return isinstance(now, Decimal)
     if isinstance(now, Decimal):
-        return then.name in _INT32 and now.precision - now.scale >= 10
+        return then.name in ("int8", "int16", "int32") and now.precision - now.scale >= 10
     if then.name in _INTEGERS and now.name in _INTEGERS:
         return True
     if then.name in _INT32:

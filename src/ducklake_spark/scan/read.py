@@ -72,6 +72,7 @@ class Pending:
         deleted: Deleted positions by data file id.
         inlined: Rows it inlined: the table's columns, `ROW_ID` and `SNAPSHOT_ID`.
         deleted_inlined: Row ids that it deleted, by the name of the inlined table.
+        emptied: Whether no committed row is left.
     """
 
     data_files: tuple[ScanFile, ...] = ()
@@ -79,6 +80,7 @@ class Pending:
     deleted: Mapping[int, Sequence[int]] = field(default_factory=dict)
     inlined: DataFrame | None = None
     deleted_inlined: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    emptied: bool = False
 
 
 def read_table(
@@ -219,10 +221,11 @@ class _Reader:
         self.columns: tuple[ColumnDef, ...] = plan.table.columns
 
     def frame(self) -> DataFrame:
-        frames = [self._group(group) for group in self.plan.groups if group.files]
+        committed = not self.pending.emptied
+        frames = [self._group(group) for group in self.plan.groups if group.files and committed]
         if self.pending.data_files:
             frames.append(self._pending_files())
-        for table in self.plan.inlined:
+        for table in self.plan.inlined if committed else ():
             gone = self.pending.deleted_inlined.get(table.table_name, frozenset())
             rows = inlined_frame(
                 self.spark, self.store, table, self.columns, self.plan.snapshot.snapshot_id, self.choices

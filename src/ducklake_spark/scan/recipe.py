@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.types import DataType, Decimal, Scalar, parse_type
-from ducklake_spark.scan.literals import spark_literal
+from ducklake_spark.scan.literals import is_filled_by_reader, spark_literal
 from ducklake_spark.scan.promotion import is_read_directly, read_scalar
 from ducklake_spark.scan.types import Convert, TypeChoices, user_type
 
@@ -116,6 +116,8 @@ def epochs(columns: Sequence[ColumnDef], history: History, choices: TypeChoices)
     """
     found: set[int] = set()
     for column in columns:
+        if column.initial_default is not None and not is_filled_by_reader(column.data_type):
+            found.add(history.begin(column.column_id))
         for node in column.walk():
             now = _bare_type(node.type)
             for version in history.versions.get(node.column_id, ()):
@@ -156,12 +158,13 @@ def recipe(
     if names is not None and column.column_id in names.partitions:
         return Recipe(column.name, user, None, _partition_value(column, names, choices))
     existed = snapshot_id is None or history.type_at(column.column_id, snapshot_id) is not None
-    if (names is not None and column.column_id not in names.sources) or (names is not None and not existed):
+    unfilled = not existed and not is_filled_by_reader(column.data_type)
+    if unfilled or (names is not None and column.column_id not in names.sources):
         return Recipe(column.name, user, None, _constant(column, choices))
     reader = _Reader(choices, history, snapshot_id, names)
     physical, convert = reader.read(column)
     metadata: dict[str, Any] = {} if names is not None else {FIELD_ID: column.column_id}
-    if names is None and column.initial_default is not None:
+    if names is None and column.initial_default is not None and is_filled_by_reader(column.data_type):
         then = history.type_at(column.column_id, snapshot_id) if snapshot_id is not None else None
         default = spark_literal(column.initial_default, column.data_type, choices)
         if then is None or then == column.data_type:

@@ -1,0 +1,214 @@
+"""Rows of lakes that the extension wrote, read by us: deletes, inlined rows, compactions, added files, odd paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.scan.lakes import Lake, in_order
+
+pytestmark = pytest.mark.spark
+MakeLake = Callable[..., Lake]
+CATALOGS = ["duckdb", "sqlite", "postgres"]
+VIRTUAL = ("rowid", "snapshot_id", "filename", "file_row_number")
+
+
+@pytest.mark.parametrize("kind", CATALOGS)
+def test_deletes_of_every_kind_at_every_snapshot(make_lake: MakeLake, kind: str) -> None:
+    lake = make_lake(kind)
+    lake.write(
+        "CREATE TABLE t(a INTEGER, b VARCHAR)",
+        "INSERT INTO t SELECT i, 'x' || i FROM range(1000) r(i)",
+        "DELETE FROM t WHERE a % 7 = 0",  # a delete file
+        "INSERT INTO t VALUES (5000, 'inlined')",
+        "DELETE FROM t WHERE a IN (1, 2)",  # inlined deletes
+        "UPDATE t SET b = 'changed' WHERE a = 3",
+        "DELETE FROM t WHERE a % 11 = 0",  # a delete file with history
+        "DELETE FROM t WHERE a = 5000",
+        "CALL ducklake_flush_inlined_data('lake')",
+        "UPDATE t SET b = b || '!' WHERE a % 5 = 0",
+        "CALL ducklake_rewrite_data_files('lake', delete_threshold => 0.1)",
+    )
+    assert lake.check("t") > 5000
+
+
+def test_deletion_vectors(make_lake: MakeLake) -> None:
+    lake = make_lake(data_inlining_row_limit=0)
+    lake.write(
+        "CALL lake.set_option('write_deletion_vectors', true)",
+        "CREATE TABLE t(a INTEGER)",
+        "INSERT INTO t SELECT i FROM range(200000) r(i)",
+        "DELETE FROM t WHERE a % 3 = 0",
+        "INSERT INTO t SELECT i FROM range(1000) r(i)",
+        "DELETE FROM t WHERE a BETWEEN 100 AND 5000",
+    )
+    assert lake.check("t") > 200000
+
+
+@pytest.mark.parametrize("kind", CATALOGS)
+def test_virtual_columns(make_lake: MakeLake, kind: str) -> None:
+    lake = make_lake(kind)
+    lake.write(
+        "CREATE TABLE t(a INTEGER, b VARCHAR)",
+        "INSERT INTO t SELECT i, 'x' FROM range(100) r(i)",
+        "INSERT INTO t SELECT i, 'y' FROM range(100, 200) r(i)",
+        "INSERT INTO t VALUES (1000, 'z')",
+        "UPDATE t SET b = 'u' WHERE a BETWEEN 20 AND 60",
+        "UPDATE t SET b = 'v' WHERE a = 70",
+        "DELETE FROM t WHERE a = 80",
+        "CALL ducklake_flush_inlined_data('lake')",
+        "INSERT INTO t VALUES (2000, 'zz')",
+    )
+    names = ", ".join(VIRTUAL)
+    theirs = lake.ask(f"SELECT a, b, {names} FROM t")
+
+    frame = lake.read("t", virtual=VIRTUAL)
+
+    assert in_order(frame.collect()) == in_order(theirs)
+    assert [row.a for row in frame.where("rowid = 42").collect()] == [42]
+
+
+def test_virtual_columns_are_hidden_by_the_tables_own(make_lake: MakeLake) -> None:
+    lake = make_lake()
+    lake.write("CREATE TABLE t(rowid VARCHAR)", "INSERT INTO t VALUES ('mine')")
+
+    frame = lake.read("t", virtual=VIRTUAL)
+
+    assert frame.columns == ["rowid", "snapshot_id", "filename", "file_row_number"]
+    assert frame.first()["rowid"] == "mine"
+
+
+@pytest.mark.parametrize("kind", CATALOGS)
+def test_merged_files_at_older_snapshots(make_lake: MakeLake, kind: str) -> None:
+    lake = make_lake(kind, data_inlining_row_limit=0)
+    lake.write(
+        "CREATE TABLE t(a INTEGER)",
+        *(f"INSERT INTO t SELECT i FROM range({n * 20}, {n * 20 + 20}) r(i)" for n in range(4)),
+        "DELETE FROM t WHERE a = 3",
+        "CALL ducklake_merge_adjacent_files('lake')",
+        "INSERT INTO t SELECT i FROM range(100, 120) r(i)",
+    )
+    lake.check("t")
+    theirs = lake.ask("SELECT a, rowid, snapshot_id FROM t AT (VERSION => 3)")
+    assert in_order(lake.read("t", 3, virtual=("rowid", "snapshot_id")).collect()) == in_order(theirs)
+
+
+def test_a_frame_made_before_a_compaction_says_so(make_lake: MakeLake) -> None:
+    lake = make_lake("sqlite", data_inlining_row_limit=0)
+    lake.write("CREATE TABLE t(a INTEGER)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)")
+    frame = lake.read("t")
+    store = lake.store
+    lake._store = None  # this frame goes on using it
+    lake.write("CALL ducklake_merge_adjacent_files('lake')")
+    lake.oracle.detach()
+    lake._attached = False
+
+    with pytest.raises(Exception, match="compacted or expired after this DataFrame was made"):
+        frame.count()
+    store.close()
+
+
+def test_a_frame_is_not_changed_by_later_snapshots(make_lake: MakeLake) -> None:
+    lake = make_lake("sqlite")
+    lake.write(
+        "CREATE TABLE t(a INTEGER)",
+        "INSERT INTO t SELECT i FROM range(100) r(i)",
+        "INSERT INTO t VALUES (100)",
+        "DELETE FROM t WHERE a = 5",
+    )
+    frame = lake.read("t")
+    store = lake.store
+    lake._store = None
+    lake.write(
+        "DELETE FROM t WHERE a > 50",
+        "INSERT INTO t SELECT i FROM range(1000, 1100) r(i)",
+        "CALL ducklake_flush_inlined_data('lake')",
+    )
+    lake.oracle.detach()
+    lake._attached = False
+
+    assert sorted(row.a for row in frame.collect()) == [i for i in range(101) if i != 5]
+    store.close()
+
+
+@pytest.mark.parametrize("kind", CATALOGS)
+def test_added_files_with_a_name_map(make_lake: MakeLake, kind: str, tmp_path: Path) -> None:
+    with duckdb.connect() as plain:
+        plain.execute(
+            "COPY (SELECT 1::TINYINT AS \"A\", {'Y': 5, 'X': 'q'} AS s, [{'k': 1}] AS l, 'more' AS extra) "
+            f"TO '{tmp_path}/one.parquet'"
+        )
+        plain.execute(
+            f"COPY (SELECT 7 AS a, 'a b/c%' AS part UNION ALL SELECT 8, NULL) TO '{tmp_path}/hive' (FORMAT parquet, PARTITION_BY part)"
+        )
+    lake = make_lake(kind)
+    lake.write(
+        "CREATE TABLE t(a INTEGER, s STRUCT(x VARCHAR, y BIGINT), l STRUCT(k INTEGER)[], part VARCHAR)",
+        "INSERT INTO t VALUES (3, {'x': 'i', 'y': 1}, [], 'p')",
+        f"CALL ducklake_add_data_files('lake', 't', '{tmp_path}/one.parquet', allow_missing => true, "
+        "ignore_extra_columns => true)",
+        f"CALL ducklake_add_data_files('lake', 't', '{tmp_path}/hive/*/*.parquet', allow_missing => true, "
+        "hive_partitioning => true)",
+        "ALTER TABLE t RENAME COLUMN s TO st",
+        "ALTER TABLE t ADD COLUMN d INTEGER DEFAULT 9",
+        "DELETE FROM t WHERE a = 8",
+    )
+    assert lake.check("t") > 10
+    theirs = lake.ask("SELECT a, rowid, snapshot_id, filename FROM t")
+    ours = lake.read("t", virtual=("rowid", "snapshot_id", "filename"))
+    assert in_order(ours.select("a", "rowid", "snapshot_id", "filename").collect()) == in_order(theirs)
+
+
+def test_odd_paths_and_names(make_lake: MakeLake) -> None:
+    lake = make_lake(folder="da ta%20#[x] é😀+&=")
+    lake.write(
+        'CREATE SCHEMA "we ird.s"',
+        'CREATE TABLE "we ird.s"."t/é 😀"("a b" INTEGER, "c.d" VARCHAR, "e`f" VARCHAR, "_metadata" INTEGER)',
+        "INSERT INTO \"we ird.s\".\"t/é 😀\" SELECT i, 'x', 'y', i FROM range(100) r(i)",
+        'DELETE FROM "we ird.s"."t/é 😀" WHERE "a b" % 2 = 0',
+        'ALTER TABLE "we ird.s"."t/é 😀" SET PARTITIONED BY ("c.d")',
+        "INSERT INTO \"we ird.s\".\"t/é 😀\" SELECT i, 'p q/%', 'y', i FROM range(100, 150) r(i)",
+    )
+    query = 'SELECT "a b", "c.d", "e`f", "_metadata", filename, rowid FROM "we ird.s"."t/é 😀"'
+    theirs = lake.ask(query)
+    store = lake.store
+    del store
+
+    frame = lake.read("we ird.s.t/é 😀", virtual=("filename", "rowid"))
+
+    assert in_order(frame.collect()) == in_order(theirs)
+
+
+def test_frames_of_two_snapshots_join_and_cache(make_lake: MakeLake) -> None:
+    lake = make_lake()
+    lake.write(
+        "CREATE TABLE t(a INTEGER, b INTEGER)",
+        "INSERT INTO t SELECT i, 1 FROM range(100) r(i)",
+        "UPDATE t SET b = 2 WHERE a < 50",
+    )
+    old, new = lake.read("t", 2), lake.read("t", 3)
+
+    changed = old.alias("o").join(new.alias("n"), "a").where("o.b <> n.b")
+    assert changed.count() == 50
+    cached = new.cache()
+    assert cached.count() == 100
+    assert cached.alias("x").join(cached.alias("y"), "a").count() == 100
+    cached.unpersist()
+
+
+def test_empty_tables(make_lake: MakeLake) -> None:
+    lake = make_lake()
+    lake.write("CREATE TABLE t(a INTEGER, u UUID[])", "INSERT INTO t VALUES (1, NULL)", "DELETE FROM t")
+    assert lake.check("t") == 1
+    assert lake.read("t").schema.simpleString() == "struct<a:int,u:array<string>>"
+
+
+def test_encrypted_files_are_refused(make_lake: MakeLake) -> None:
+    lake = make_lake(encrypted=True, data_inlining_row_limit=0)
+    # Without the httpfs extension DuckDB writes encrypted files only if it is told that this is a test.
+    lake.write("SET force_mbedtls_unsafe = 'true'", "CREATE TABLE t(a INTEGER)", "INSERT INTO t VALUES (1)")
+    with pytest.raises(Exception, match="encrypted data files"):
+        lake.read("t")
