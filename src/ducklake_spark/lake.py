@@ -24,6 +24,7 @@ from ducklake_spark.catalog.tables import TABLES
 from ducklake_spark.catalog.transaction import RetryPolicy, Transaction
 from ducklake_spark.errors import (
     ClosedError,
+    CommitUnknownError,
     InvalidInputError,
     NotFoundError,
     ReadOnlyError,
@@ -44,6 +45,7 @@ from ducklake_spark.times import Timestamp, micros_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from ducklake_spark.scan.types import TimestampNs
     from ducklake_spark.table import Table
 
 DEFAULT_SCHEMA = "main"
@@ -202,8 +204,9 @@ class Lake:
             yield running
             return
         transaction = self._begin()
-        yield transaction
-        self._commit(transaction)
+        with _discarding(transaction):
+            yield transaction
+            self._commit(transaction)
 
     def _commit(self, transaction: Transaction) -> None:
         committed = transaction.commit()
@@ -313,6 +316,38 @@ class Lake:
         schema, table_name = self._resolve(view, name)
         table = ddl.get_table(view, schema, table_name)
         return Table(self, schema.name, table.name)
+
+    def table(
+        self,
+        name: Name,
+        version: int | None = None,
+        timestamp: Timestamp | None = None,
+        *,
+        virtual_columns: Sequence[str] = (),
+        timestamp_ns: TimestampNs = "long",
+    ) -> DataFrame:
+        """A table or view as a DataFrame, pinned to the snapshot at which it is made.
+
+        >>> lake = getfixture("lake")
+        >>> lake.create_table("t", {"a": "int"}).insert([{"a": 1}, {"a": 2}])
+        2
+        >>> lake.table("t").count(), lake.table("t", version=1).count()
+        (2, 0)
+
+        Args:
+            name: `table` or `schema.table`.
+            version: Read this snapshot.
+            timestamp: Read the newest snapshot that is not younger.
+            virtual_columns: Add some of `rowid`, `snapshot_id`, `filename` and `file_row_number`.
+            timestamp_ns: Show nanosecond timestamps as "long" (nothing is lost) or "micros".
+        """
+        from ducklake_spark.reading import read
+
+        if version is not None or timestamp is not None:
+            return self.at(version=version, timestamp=timestamp).table(
+                name, virtual_columns=virtual_columns, timestamp_ns=timestamp_ns
+            )
+        return read(self, name, virtual_columns, timestamp_ns)
 
     def __contains__(self, name: object) -> bool:
         """Whether the lake has a table of this name."""
@@ -649,6 +684,18 @@ def _option_order(item: tuple[OptionKey, str]) -> tuple[str, int, int]:
     """By name, and for each name tables, schemas and the lake, as the extension lists them."""
     (key, scope, scope_id), _ = item
     return key, {"table": 0, "schema": 1}.get(scope or "", 2), scope_id or 0
+
+
+@contextmanager
+def _discarding(transaction: Transaction) -> Iterator[None]:
+    """Removes the files of a transaction that did not commit; not when that is unknown."""
+    try:
+        yield
+    except CommitUnknownError:
+        raise
+    except BaseException:
+        transaction.discard()
+        raise
 
 
 def _microseconds(micros: Any) -> timedelta:

@@ -5,18 +5,25 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.errors import DuckLakeError, InvalidInputError
 from ducklake_spark.format.columns import ColumnDef, find
 from ducklake_spark.format.duckdb_sql import quote_if_needed
+from ducklake_spark.format.edits import EmptyTable
 from ducklake_spark.format.names import Name, split_name
 from ducklake_spark.format.objects import TableDef, is_local
 from ducklake_spark.format.types import duckdb_name
 from ducklake_spark.lake import Lake
 from ducklake_spark.schema import data_type_of
+from ducklake_spark.times import Timestamp
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from ducklake_spark.write.insert import Added
 
 _WRONG_STATISTICS = ("timetz", "interval")
 """Types for which the reference writes that there are no NULLs although there are."""
@@ -171,6 +178,34 @@ class Table:
 
     # Rows.
 
+    def to_df(self, version: int | None = None, timestamp: Timestamp | None = None) -> DataFrame:
+        """The table as a DataFrame, pinned to the snapshot at which it is made; see `Lake.table`."""
+        return self._lake.table((self._schema_name, self._name), version, timestamp)
+
+    def truncate(self) -> int:
+        """Removes all rows in one snapshot; earlier snapshots keep them.
+
+        Returns:
+            How many rows.
+        """
+        with self._change() as (tx, table):
+            return _empty(tx, table)
+
+    def overwrite(self, rows: Any) -> int:
+        """Replaces all rows in one snapshot.
+
+        >>> table = getfixture("lake").create_table("t", {"a": "int"})
+        >>> table.insert([{"a": 1}]), table.overwrite([{"a": 2}, {"a": 3}])
+        (1, 2)
+
+        Returns:
+            How many rows there are now.
+        """
+        with self._change() as (tx, table):
+            added = self._rows_to_add(tx, table, rows)
+            _empty(tx, table)
+            return _apply(tx, added)
+
     def insert(self, rows: Any, *, merge_schema: bool = False) -> int:
         """Adds rows: a DataFrame, an Arrow table, a pandas DataFrame, or a list of dicts, tuples or Rows.
 
@@ -191,17 +226,19 @@ class Table:
             InvalidInputError: A column is unknown, or a value does not fit; nothing is written.
             ConstraintError: NULL for a NOT NULL column; nothing is written.
         """
-        from ducklake_spark.write.insert import Target, insert
-
-        lake = self._lake
         with self._change() as (tx, table):
-            if lake._config.encrypted:
-                raise DuckLakeError(f'The lake "{lake.name}" is encrypted: writing needs a later version.')
             if merge_schema:
                 table = _with_new_columns(tx, table, rows)
-            return insert(
-                Target(tx, tx.schema_of(table.schema_id), table, lake.data_path), rows, lambda: lake.spark
-            )
+            return _apply(tx, self._rows_to_add(tx, table, rows))
+
+    def _rows_to_add(self, tx: Transaction, table: TableDef, rows: Any) -> Added:
+        from ducklake_spark.write.insert import Target, rows_to_add
+
+        lake = self._lake
+        if lake._config.encrypted:
+            raise DuckLakeError(f'The lake "{lake.name}" is encrypted: writing to it needs a later version.')
+        target = Target(tx, tx.schema_of(table.schema_id), table, lake.data_path)
+        return rows_to_add(target, rows, lambda: lake.spark)
 
     # The table itself.
 
@@ -264,6 +301,61 @@ def _path(table: TableDef, name: Name) -> Sequence[str]:
     if isinstance(name, str) and find(table.columns, name) is not None:
         return (name,)
     return split_name(name, "column")
+
+
+def _apply(tx: Transaction, added: Added) -> int:
+    from ducklake_spark.write.insert import row_count
+
+    if added is not None:
+        tx.apply(added)
+    return row_count(added)
+
+
+def _empty(tx: Transaction, table: TableDef) -> int:
+    """Ends all rows; those of earlier snapshots are counted by the catalog."""
+    live = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
+    at = (tx.snapshot.snapshot_id,) * 2
+    edit = tx.edits.tables.get(table.table_id)
+    own = 0
+    if edit is not None:
+        own = sum(file.record_count for file in edit.files) + sum(
+            batch.record_count for batch in edit.batches
+        )
+    if is_local(table.table_id) or (edit is not None and edit.emptied is not None):
+        tx.apply(
+            edit.emptied if edit is not None and edit.emptied is not None else EmptyTable(table, False, ())
+        )
+        return own
+    files, deletes, inlined = tx.store.query_many(
+        [
+            (
+                f"SELECT data_file_id, record_count FROM ducklake_data_file WHERE table_id = ? AND {live}",
+                (table.table_id, *at),
+            ),
+            (
+                f"SELECT coalesce(sum(delete_count), 0) FROM ducklake_delete_file WHERE table_id = ? AND {live}",
+                (table.table_id, *at),
+            ),
+            ("SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?", (table.table_id,)),
+        ]
+    )
+    names, count = [], own + sum(int(rows) for _, rows in files) - int(deletes[0][0])
+    for (name,) in inlined:
+        rows = int(tx.store.query(f'SELECT count(*) FROM "{name}" WHERE {live}', at)[0][0])
+        if rows:
+            names.append(name)
+            count += rows
+    deleted = f"ducklake_inlined_delete_{table.table_id}"
+    if files and tx.store.has_table(deleted):
+        marks = ", ".join("?" * len(files))
+        asked = f'SELECT count(*) FROM "{deleted}" WHERE begin_snapshot <= ? AND file_id IN ({marks})'
+        count -= int(
+            tx.store.query(asked, (tx.snapshot.snapshot_id, *(file_id for file_id, _ in files)))[0][0]
+        )
+    if files or names or own:
+        file_ids = frozenset(int(file_id) for file_id, _ in files)
+        tx.apply(EmptyTable(table, bool(files), tuple(names), file_ids))
+    return count
 
 
 def _with_new_columns(tx: Transaction, table: TableDef, rows: Any) -> TableDef:

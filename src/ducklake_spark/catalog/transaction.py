@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -50,6 +52,15 @@ class Transaction:
         self.reader, self._options, self._policy = reader, options, policy
         self.info = info or CommitInfo()
         self.edits = Edits()
+        self.written: list[str] = []
+        """Files that were written for it; they are removed unless it commits."""
+
+    def discard(self) -> None:
+        """Removes the files that were written; nothing refers to them."""
+        for path in self.written:
+            with suppress(OSError):
+                os.remove(path)
+        self.written = []
 
     @property
     def snapshot(self) -> Snapshot:

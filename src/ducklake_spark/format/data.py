@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.statistics import ColumnStats, merge_files
-from ducklake_spark.format.types import NESTED
+from ducklake_spark.format.types import NESTED, duckdb_name
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,65 @@ class InlineBatch:
     columns: tuple[ColumnStats, ...]
     casts: Sequence[str] = field(default_factory=tuple)
     """For each column the SQL that turns the parameter into the physical type, with `?` in it."""
+    layout: tuple[ColumnDef, ...] = ()
+    """The table's columns when the rows were made."""
+    kind: str = "duckdb"
+    """The kind of the catalog database."""
 
     @property
     def record_count(self) -> int:
         """How many rows."""
         return len(self.rows)
+
+    def remapped(self, columns: tuple[ColumnDef, ...]) -> InlineBatch:
+        """The rows for a table whose columns changed after they were made, in the same transaction."""
+        if [(c.column_id, c.type) for c in columns] == [(c.column_id, c.type) for c in self.layout]:
+            return self
+        places = {column.column_id: i for i, column in enumerate(self.layout)}
+        rows = [
+            tuple(
+                row[places[column.column_id]]
+                if column.column_id in places
+                else initial_value(column, self.kind)
+                for column in columns
+            )
+            for row in self.rows
+        ]
+        return replace(self, rows=rows, casts=inline_casts(columns, self.kind), layout=columns)
+
+
+PLAIN = frozenset({"boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"})
+"""Types that every catalog database keeps as they are; others are kept as text, but for bytes and PostgreSQL's."""
+
+
+def inline_casts(columns: Sequence[ColumnDef], kind: str) -> tuple[str, ...]:
+    """How a DuckDB catalog takes the values; the others take them as they are."""
+    if kind != "duckdb":
+        return ()
+    casts = []
+    for column in columns:
+        if column.type in PLAIN or column.type in ("varchar", "blob"):
+            casts.append("?")
+        elif column.type == "variant":
+            casts.append("CAST(CAST(? AS JSON) AS VARIANT)")
+        else:
+            casts.append(f"CAST(? AS {duckdb_name(column.data_type)})")
+    return tuple(casts)
+
+
+def initial_value(column: ColumnDef, kind: str) -> Any:
+    """The initial default of a column, in the encoding of the catalog database."""
+    text = column.initial_default
+    if text is None:
+        return None
+    if column.type == "boolean":
+        value = text.lower() in ("true", "t", "1")
+        return int(value) if kind in ("sqlite", "mysql") else value
+    if column.type in PLAIN:
+        return int(text)
+    if column.type == "blob" or (kind == "postgres" and column.type in ("varchar", "json")):
+        return text.encode()
+    return float(text) if kind == "postgres" and column.type in ("float32", "float64") else text
 
 
 def added_statistics(

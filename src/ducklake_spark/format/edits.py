@@ -182,6 +182,22 @@ class InlineRows:
     batch: InlineBatch
 
 
+@dataclass(frozen=True)
+class EmptyTable:
+    """All rows of a table go: those of earlier snapshots end, those of this transaction were never there.
+
+    Attributes:
+        has_files: Whether the table has live data files.
+        inlined_tables: The inlined data tables that have live rows.
+        file_ids: The live data files.
+    """
+
+    table: TableDef
+    has_files: bool
+    inlined_tables: tuple[str, ...]
+    file_ids: frozenset[int] = frozenset()
+
+
 Change = Union[  # noqa: UP007 - long
     CreateSchema,
     DropSchema,
@@ -202,6 +218,7 @@ Change = Union[  # noqa: UP007 - long
     SetOption,
     InsertFiles,
     InlineRows,
+    EmptyTable,
 ]
 
 T = TypeVar("T", SchemaDef, TableDef, ViewDef, MacroDef)
@@ -233,6 +250,7 @@ class TableEdit(Edit[TableDef]):
     column_comments: dict[int, str | None] = field(default_factory=dict)
     files: list[DataFile] = field(default_factory=list)
     batches: list[InlineBatch] = field(default_factory=list)
+    emptied: EmptyTable | None = None
 
     @property
     def is_ddl(self) -> bool:
@@ -342,6 +360,11 @@ class Edits:
                 self.macros.setdefault(macro.macro_id, Edit(macro, macro)).now = None
             case InsertFiles(table, files):
                 self._table(table).files.extend(files)
+            case EmptyTable(table):
+                emptied = self._table(table)
+                emptied.files, emptied.batches = [], []
+                if not is_local(table.table_id):
+                    emptied.emptied = change
             case InlineRows(table, batch):
                 self._table(table).batches.append(batch)
             case SetOption(key, value, scope, scope_id):
@@ -373,6 +396,10 @@ class Edits:
             result.created_tables.extend((table.schema_name, name) for name in names)
             if table.altered:
                 result.altered_tables.add(real_id.get(table_id, table_id))
+            if table.emptied is not None and table.emptied.has_files:
+                result.deleted_from_tables.add(table_id)
+            if table.emptied is not None and table.emptied.inlined_tables:
+                result.inlined_deletes.add(table_id)
             if table.files:
                 result.inserted_into_tables.add(real_id.get(table_id, table_id))
             if table.batches:
@@ -409,5 +436,6 @@ class Edits:
             table_names=names,
             renamed_tables={i for i, e in self.tables.items() if e.base and e.now and e.names},
             renamed_views={i for i, e in self.views.items() if e.base and e.now and e.names},
+            deleted_files={i for e in self.tables.values() if e.emptied for i in e.emptied.file_ids},
             not_null_tables={i for i, e in self.tables.items() if e.checks_nulls and not is_local(i)},
         )

@@ -266,8 +266,23 @@ class _Builder:
             inlined_table = f"ducklake_inlined_data_{table_id}_{self.batch.schema_version}"
             self.batch.inlined_tables.append((inlined_table, table))
             self._insert("ducklake_inlined_data_tables", (table_id, inlined_table, self.batch.schema_version))
+        if edit.emptied is not None:
+            self._emptied(edit, table, table_id)
         if edit.adds_rows:
             self._added(edit, table, table_id, inlined_table)
+
+    def _emptied(self, edit: TableEdit, table: TableDef, table_id: int) -> None:
+        """All rows that were there at the start end; rows of this transaction are added after."""
+        assert edit.emptied is not None
+        if edit.emptied.has_files:
+            self._end("ducklake_data_file", "table_id", [table_id])
+        for name in edit.emptied.inlined_tables:
+            self.batch.statements.append(
+                Execute(
+                    f'UPDATE "{name}" SET end_snapshot = ? WHERE end_snapshot IS NULL',
+                    (self.batch.snapshot_id,),
+                )
+            )
 
     def _added(self, edit: TableEdit, table: TableDef, table_id: int, inlined_table: str | None) -> None:
         stats, begin = self._state(table).stats, self.batch.snapshot_id
@@ -292,7 +307,7 @@ class _Builder:
         self._insert("ducklake_file_column_stats", *columns)
         self._insert("ducklake_file_variant_stats", *variants)
         self._insert("ducklake_file_partition_value", *values)
-        for batch in edit.batches:
+        for batch in (each.remapped(table.columns) for each in edit.batches):
             assert inlined_table is not None
             rows = [(row_id + i, begin, None, *row) for i, row in enumerate(batch.rows)]
             self.batch.statements.append(InsertInlined(inlined_table, rows, batch.casts))

@@ -6,6 +6,8 @@ nor Spark.
 
 from __future__ import annotations
 
+import base64
+import itertools
 import json
 import os
 import shutil
@@ -57,11 +59,17 @@ class Encoding:
     target_file_size: int = 536870912
     counted: tuple[str, ...] = ()
     """Columns whose NULLs DuckDB's statistics do not count."""
+    inline_limit: int = 0
+    """A task with no more rows than this sends them back instead of writing a file: they may fit in the catalog."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Writes the rows of one task; yields one row per file."""
         source = _Source(batches)
         if not source.has_rows:
+            return
+        few = source.few(self.inline_limit)
+        if few is not None:
+            yield pa.record_batch([pa.array([""]), pa.array([few])], schema=RESULT)
             return
         with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as scratch:
             connection = duckdb.connect(
@@ -150,13 +158,31 @@ class _Source:
     """The arriving batches, the last few of which are remembered for the sake of a good error."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
-        self._batches = (batch for batch in batches if batch.num_rows)
+        self._batches: Iterator[pa.RecordBatch] = (batch for batch in batches if batch.num_rows)
         self._first = next(self._batches, None)
         self.recent: list[pa.RecordBatch] = []
 
     @property
     def has_rows(self) -> bool:
         return self._first is not None
+
+    def few(self, limit: int) -> str | None:
+        """All rows as text, when there are no more than `limit`; else None, and the stream is as before."""
+        assert self._first is not None
+        if self._first.num_rows > limit:
+            return None
+        taken, rows = [self._first], self._first.num_rows
+        for batch in self._batches:
+            taken.append(batch)
+            rows += batch.num_rows
+            if rows > limit:
+                self._batches = itertools.chain(taken[1:], self._batches)
+                return None
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self._first.schema) as writer:
+            for batch in taken:
+                writer.write_batch(batch)
+        return base64.b64encode(sink.getvalue().to_pybytes()).decode()
 
     def reader(self) -> pa.RecordBatchReader:
         assert self._first is not None

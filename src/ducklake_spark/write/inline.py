@@ -12,13 +12,10 @@ import pyspark.sql.types as spark_types
 
 from ducklake_spark.errors import ConstraintError, InvalidInputError
 from ducklake_spark.format.columns import ColumnDef
-from ducklake_spark.format.data import InlineBatch
+from ducklake_spark.format.data import PLAIN, InlineBatch, inline_casts
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.format.statistics import ColumnStats
 from ducklake_spark.format.types import NESTED, DataType, List, Map, Struct, duckdb_name, quote
-
-_PLAIN = frozenset({"boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"})
-"""Types that every database keeps as they are."""
 
 _lock = threading.Lock()
 
@@ -56,8 +53,7 @@ def inline_rows(table: TableDef, arriving: pa.Table, values: Sequence[str], kind
         finally:
             connection.execute("DROP TABLE IF EXISTS inlined")
             connection.unregister("arriving")
-    casts = [_cast(column, kind) for column in table.columns]
-    return InlineBatch(rows, statistics, casts if kind == "duckdb" else ())
+    return InlineBatch(rows, statistics, inline_casts(table.columns, kind), table.columns, kind)
 
 
 def _materialize(connection: duckdb.DuckDBPyConnection, table: TableDef, values: Sequence[str]) -> None:
@@ -103,7 +99,7 @@ def _named(
 
 def _encoded(name: str, column: ColumnDef, kind: str) -> str:
     """The value as the database's driver takes it."""
-    if column.type in _PLAIN:
+    if column.type in PLAIN:
         return (
             f"CAST({name} AS TINYINT)" if column.type == "boolean" and kind in ("sqlite", "mysql") else name
         )
@@ -117,14 +113,6 @@ def _encoded(name: str, column: ColumnDef, kind: str) -> str:
     if column.type == "variant":
         return f"CAST(CAST({name} AS JSON) AS VARCHAR)"
     return f"CAST({name} AS VARCHAR)"
-
-
-def _cast(column: ColumnDef, kind: str) -> str:
-    if column.type in _PLAIN or column.type in ("varchar", "blob"):
-        return "?"
-    if column.type == "variant":
-        return "CAST(CAST(? AS JSON) AS VARIANT)"
-    return f"CAST(? AS {duckdb_name(column.data_type)})"
 
 
 def _leaf_statistics(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -63,28 +64,39 @@ class Target:
 Fields = Sequence[tuple[str, spark_types.DataType]]
 
 
-def insert(target: Target, source: Any, spark: Any) -> int:
-    """Adds rows to the transaction; files are written now, the catalog at the commit.
+Added = InsertFiles | InlineRows | None
+"""What an insert changes; None when there are no rows."""
+
+
+def row_count(added: Added) -> int:
+    """How many rows a change adds."""
+    match added:
+        case InsertFiles(_, files):
+            return sum(file.record_count for file in files)
+        case InlineRows(_, batch):
+            return batch.record_count
+        case None:
+            return 0
+
+
+def rows_to_add(target: Target, source: Any, spark: Callable[[], SparkSession]) -> Added:
+    """The change that adds rows. Files are written now, and removed with the transaction if it does not commit.
 
     Args:
         target: Where to.
         source: A DataFrame, an Arrow table, a pandas DataFrame, or rows as dicts, tuples or Rows.
         spark: A function that gives the session, called only when one is needed.
 
-    Returns:
-        How many rows.
     """
     if isinstance(source, DataFrame) or type(source).__module__.startswith("pyspark.sql.connect"):
         return _insert_frame(target, source)
     local = _local_table(target.table, source)
     if local.num_rows == 0:
-        return 0
+        return None
     if local.num_rows <= target.inline_limit:
-        fields = [(name, spark_type_of(local.schema.field(name).type)) for name in local.schema.names]
-        _inline(target, local.rename_columns([f"c{i}" for i in range(local.num_columns)]), fields)
-        return int(local.num_rows)
-    session: SparkSession = spark()
-    return _insert_frame(target, session.createDataFrame(_for_spark(local)))
+        fields = [(part.name, spark_type_of(part.type)) for part in local.schema]
+        return _inline(target, local.rename_columns([f"c{i}" for i in range(local.num_columns)]), fields)
+    return _insert_frame(target, spark().createDataFrame(_for_spark(local)))
 
 
 def _for_spark(local: pa.Table) -> pa.Table:
@@ -141,7 +153,7 @@ def _rows_table(table: TableDef, rows: list[Any]) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=keys)
 
 
-def _insert_frame(target: Target, frame: Any) -> int:
+def _insert_frame(target: Target, frame: Any) -> Added:
     fields = [(part.name, part.dataType) for part in frame.schema.fields]
     if not fields:
         raise InvalidInputError(f'The DataFrame for table "{target.table.name}" has no columns.')
@@ -149,9 +161,7 @@ def _insert_frame(target: Target, frame: Any) -> int:
     limit = target.inline_limit
     if limit and 0 <= _max_rows(frame) <= limit:
         local = prepared.toArrow()
-        if local.num_rows:
-            _inline(target, local, fields)
-        return int(local.num_rows)
+        return _inline(target, local, fields) if local.num_rows else None
     return _write_files(target, prepared, fields, limit)
 
 
@@ -210,9 +220,9 @@ def _default_value(column: ColumnDef) -> str:
     return f"CAST({duckdb_sql.once_or_per_row(column.default_value)} AS {name})"
 
 
-def _inline(target: Target, local: pa.Table, fields: Fields) -> None:
+def _inline(target: Target, local: pa.Table, fields: Fields) -> Added:
     batch = inline_rows(target.table, local, _values(target, fields), target.tx.store.kind)
-    target.tx.apply(InlineRows(target.table, batch))
+    return InlineRows(target.table, batch)
 
 
 def local_path(path: str) -> str:
@@ -231,7 +241,7 @@ def local_path(path: str) -> str:
     return os.path.abspath(path)
 
 
-def _encoding(target: Target, fields: Fields, folder: str) -> Encoding:
+def _encoding(target: Target, fields: Fields, folder: str, limit: int) -> Encoding:
     table = target.table
     columns = tuple(
         EncodedColumn(column.name, value, not column.nulls_allowed)
@@ -254,6 +264,7 @@ def _encoding(target: Target, fields: Fields, folder: str) -> Encoding:
         hive_folders=target.option("hive_file_pattern") != "false",
         copy_options=_copy_options(target),
         target_file_size=size,
+        inline_limit=limit,
         counted=tuple(column.name for column in table.columns if column.type in _COUNTED),
     )
 
@@ -301,19 +312,35 @@ def _keys(table: TableDef) -> tuple[EncodedKey, ...]:
     return tuple(keys)
 
 
-def _write_files(target: Target, prepared: Any, fields: Fields, limit: int) -> int:
+def _write_files(target: Target, prepared: Any, fields: Fields, limit: int) -> Added:
     folder = local_path(target.folder)
     job = os.path.join(folder, f"job-{uuid.uuid4()}")
-    encoding = _encoding(target, fields, job)
+    encoding = _encoding(target, fields, job, limit)
     try:
         arranged = _arranged(target.table, prepared, fields)
-        rows = _run(target, arranged, encoding)
+        rows, few = _split(_run(target, arranged, encoding))
+        if few is not None and not rows and few.num_rows <= limit:
+            return _inline(target, few, fields)
+        if few is not None:
+            whole = replace(encoding, inline_limit=0)
+            rows += [(path, info) for path, info in _results(whole(few.to_batches()))]
         files = [_registered(target, folder, path, json.loads(info)) for path, info in rows]
+        target.tx.written += [file.whole_path for file in files]
     finally:
         shutil.rmtree(job, ignore_errors=True)
-    if files:
-        target.tx.apply(InsertFiles(target.table, tuple(files)))
-    return sum(file.record_count for file in files)
+    return InsertFiles(target.table, tuple(files)) if files else None
+
+
+def _split(results: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], pa.Table | None]:
+    """The files that were written, and the rows of tasks that had too few for a file of their own."""
+    files = [(path, info) for path, info in results if path]
+    tables = [pa.ipc.open_stream(base64.b64decode(info)).read_all() for path, info in results if not path]
+    return files, pa.concat_tables(tables) if tables else None
+
+
+def _results(batches: Iterable[pa.RecordBatch]) -> Iterable[tuple[str, str]]:
+    for batch in batches:
+        yield from zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
 
 
 def _arranged(table: TableDef, prepared: Any, fields: Fields) -> Any:

@@ -1,0 +1,69 @@
+"""From a name to a DataFrame: a table at the snapshot that the lake looks at, with a transaction's own rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ducklake_spark.catalog import ddl
+from ducklake_spark.catalog.transaction import Transaction
+from ducklake_spark.errors import DuckLakeError
+from ducklake_spark.format.columns import walk_all
+from ducklake_spark.format.edits import TableEdit
+from ducklake_spark.format.names import Name
+from ducklake_spark.format.objects import TableDef
+from ducklake_spark.scan.inlined import InlinedTable, decode, frame_of
+from ducklake_spark.scan.listing import ScanFile
+from ducklake_spark.scan.plan import LakeInfo
+from ducklake_spark.scan.read import Pending, ReadOptions, read_table
+from ducklake_spark.scan.types import TimestampNs, choices_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from ducklake_spark.lake import Lake
+
+_LOCAL_ROW_ID = 10**18
+"""Row ids of rows that are not committed, as in the reference."""
+
+
+def read(lake: Lake, name: Name, virtual_columns: Sequence[str], timestamp_ns: TimestampNs) -> DataFrame:
+    """The table as the lake's transaction or newest snapshot has it."""
+    tx = lake._view()
+    schema, own = lake._resolve(tx, name)
+    if tx.table(schema, own) is None and tx.view(schema, own) is not None:
+        raise DuckLakeError(f'"{schema.name}"."{own}" is a view: reading views needs a later version.')
+    table = ddl.get_table(tx, schema, own)
+    options = ReadOptions(timestamp_ns=timestamp_ns, virtual_columns=tuple(virtual_columns))
+    info = LakeInfo(lake.name, lake.data_path)
+    pending = _pending(lake, tx, table, timestamp_ns)
+    return read_table(lake.spark, tx.store, info, schema, table, tx.snapshot, options, pending)
+
+
+def _pending(lake: Lake, tx: Transaction, table: TableDef, timestamp_ns: TimestampNs) -> Pending | None:
+    edit = tx.edits.tables.get(table.table_id)
+    if edit is None or not (edit.files or edit.batches or edit.emptied):
+        return None
+    files = tuple(
+        ScanFile(-1 - i, file.whole_path, file.file_size_bytes) for i, file in enumerate(edit.files)
+    )
+    inlined = _inlined(lake, tx, table, edit, timestamp_ns)
+    return Pending(data_files=files, inlined=inlined, emptied=edit.emptied is not None)
+
+
+def _inlined(
+    lake: Lake, tx: Transaction, table: TableDef, edit: TableEdit, timestamp_ns: TimestampNs
+) -> DataFrame | None:
+    choices = choices_of(lake.spark, timestamp_ns)
+    result: DataFrame | None = None
+    row_id = _LOCAL_ROW_ID
+    for batch in edit.batches:
+        nodes = tuple(
+            (node.column_id, node.name, node.type, parent) for node, parent in walk_all(batch.layout)
+        )
+        rows = [(row_id + i, None, *row) for i, row in enumerate(batch.rows)]
+        row_id += len(rows)
+        arrow = decode(rows, InlinedTable("pending", 0, nodes), table.columns, tx.store.kind, choices)
+        frame = frame_of(lake.spark, arrow, table.columns, choices)
+        result = frame if result is None else result.unionByName(frame)
+    return result
