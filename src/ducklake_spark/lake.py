@@ -531,6 +531,7 @@ class Lake:
             if table:
                 query = duckdb_sql.canonical_query(_to_duckdb(text, dialect), self.name, "the macro")
                 return duckdb_sql.macro_impl(query, names, table=True)
+            duckdb_sql.require_sql(text, "the macro")
             prefix = "SELECT "
             return duckdb_sql.macro_impl(
                 _to_duckdb(prefix + text, dialect).removeprefix(prefix), names, table=False

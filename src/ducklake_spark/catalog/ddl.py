@@ -390,9 +390,9 @@ def rename_column(tx: Transaction, table: TableDef, path: Sequence[str], new_nam
 def set_type(tx: Transaction, table: TableDef, path: Sequence[str], new: DataType) -> None:
     """ALTER TABLE ALTER COLUMN SET TYPE, also of a field, an element, a key or a value."""
     column = cols.resolve(table.columns, path, table.name)
+    changed, next_id = cols.retype(column, new, table.next_column_id, nested=len(path) > 1)
     if len(path) == 1:
         _require_transforms_fit(table, column, new)
-    changed, next_id = cols.retype(column, new, table.next_column_id, nested=len(path) > 1)
     if changed == column:
         return
     before = {node.column_id: node for node in column.walk()}

@@ -77,6 +77,17 @@ class Location:
         """The name of the database on its server, where one is given."""
         return self.parameters.get("dbname" if self.kind == "postgres" else "database")
 
+    def without_secrets(self, text: str) -> str:
+        """A text of the driver, without the values that `display` hides.
+
+        >>> Location("postgres", parameters={"password": "x"}).without_secrets("no user with x")
+        'no user with ***'
+        """
+        hidden = {value for key, value in self.parameters.items() if key not in _SHOWN_KEYS and value}
+        for value in sorted(hidden, key=len, reverse=True):
+            text = text.replace(value, "***")
+        return text
+
     def __str__(self) -> str:
         return self.display
 
@@ -199,6 +210,12 @@ def _mysql(text: str) -> Location:
 
 
 def _url_parameters(url: str, database_key: str) -> dict[str, str]:
+    # Others would take the rest of a password for the host, and show it.
+    if url.partition("?")[0].count("@") > 1 or re.search(r"%(?![0-9A-Fa-f]{2})", url):
+        raise InvalidInputError(
+            "The connection URL of the catalog cannot be parsed: write an @ in a user or password as %40, and a % as "
+            "%25."
+        )
     try:
         parts = urlsplit(url)
         several = "," in parts.netloc.rpartition("@")[2]  # libpq takes several hosts, and parses them itself

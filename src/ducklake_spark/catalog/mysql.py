@@ -153,6 +153,7 @@ class MySQLStore(PooledStore[Connection]):
         "BIGINT": "BIGINT", "VARCHAR": _TEXT, "BOOLEAN": "BOOLEAN", "UUID": _TEXT, "TIMESTAMPTZ": "DATETIME(6)",
     }  # fmt: skip
     identifier_limit = 64  # in characters really; a name of 64 bytes has no more of them
+    column_limit = 190  # a row has to fit into half a page of 16 KB, with 40 bytes for each text
     transactional_ddl = False
     driver_errors = (pymysql.MySQLError,)
 
@@ -249,6 +250,14 @@ class MySQLStore(PooledStore[Connection]):
             f"The catalog {self.display} still runs a transaction whose connection was lost."
         )
 
+    def can_hold(self, columns: Sequence[str]) -> bool:
+        """Names there have no case in any language, no characters of four bytes, and no space at the end."""
+        return (
+            super().can_hold(columns)
+            and len({name.casefold() for name in columns}) == len(columns)
+            and not any(name != name.rstrip() or any(c > "\uffff" for c in name) for name in columns)
+        )
+
     def micros_sql(self, expression: str) -> str:
         return f"TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', {expression})"
 
@@ -299,7 +308,10 @@ def _connect_options(parameters: Any) -> dict[str, Any]:
         "init_command": "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
         "program_name": "ducklake-spark",
     }
-    options |= {key: parameters[key] for key in ("user", "password") if parameters.get(key)}
+    if parameters.get("user"):
+        options["user"] = parameters["user"]
+    if parameters.get("password"):
+        options["password"] = parameters["password"].encode()  # PyMySQL would take it for Latin-1
     if parameters.get("socket"):
         options["unix_socket"] = parameters["socket"]
     authority = parameters.get("ssl_ca") or parameters.get("ssl_capath")

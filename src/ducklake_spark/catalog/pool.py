@@ -249,9 +249,12 @@ class PooledStore(Store, Generic[C]):
         try:
             return self._connect()
         except self.driver_errors as error:
+            # A driver may quote the connection string; its own exception is shown only when it does not.
+            text = self.location.without_secrets(_text(error))
+            cause = error if text == _text(error) else None
             raise CatalogConnectionError(
-                f"The catalog {self.display} cannot be opened: {_text(error)}{self._advice(error)}"
-            ) from error
+                f"The catalog {self.display} cannot be opened: {text}{self._advice(error)}"
+            ) from cause
 
     def _advice(self, error: BaseException) -> str:
         """A sentence that says what to do when a connection could not be opened."""

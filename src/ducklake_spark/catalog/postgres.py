@@ -32,6 +32,7 @@ _TRANSIENT = {"40001", "40P01", "55P03"}
 _LOST = {"57P01", "57P02", "57P03", "40003"}
 _SETTLING_SECONDS = 120
 _PATIENCE_SECONDS = 1
+_SYSTEM_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 _INLINED = {
     "boolean": "boolean",
     "int8": "smallint",
@@ -131,6 +132,9 @@ class PostgresStore(PooledStore[Connection]):
     options_lock_sql = "LOCK TABLE ducklake_metadata IN SHARE ROW EXCLUSIVE MODE"
     now_sql = "now()"
     identifier_limit = 63
+    column_limit = (
+        400  # a row has to fit into a page of 8 KB, with 20 bytes for each value that is moved out of it
+    )
     # A key of our own; the database it is taken in is the lake's
     creation_lock_sql = "SELECT pg_advisory_xact_lock(4921062512871)"
     types = {  # noqa: RUF012  # a constant
@@ -211,6 +215,9 @@ class PostgresStore(PooledStore[Connection]):
         raise CatalogConnectionError(
             f"The catalog {self.display} still runs transaction {transaction}, whose connection was lost."
         )
+
+    def can_hold(self, columns: Sequence[str]) -> bool:
+        return super().can_hold(columns) and _SYSTEM_COLUMNS.isdisjoint(columns)
 
     def micros_sql(self, expression: str) -> str:
         return f"CAST(EXTRACT(EPOCH FROM {expression}) * 1000000 AS bigint)"

@@ -82,7 +82,8 @@ def snapshot_at_version(store: Store, version: int) -> Snapshot:
     Raises:
         SnapshotNotFoundError: There is none, or it was expired.
     """
-    rows = store.query(f"{_snapshot_sql(store)} WHERE snapshot_id = ?", (version,))
+    fits = -(2**63) <= version < 2**63
+    rows = store.query(f"{_snapshot_sql(store)} WHERE snapshot_id = ?", (version,)) if fits else []
     if not rows:
         first, last = store.query("SELECT min(snapshot_id), max(snapshot_id) FROM ducklake_snapshot")[0]
         raise SnapshotNotFoundError(

@@ -73,6 +73,8 @@ class Store(ABC):
     """An expression for the present time, in the type of `snapshot_time`."""
     identifier_limit: ClassVar[int | None] = None
     """The longest column name in bytes, where the database has such a limit."""
+    column_limit: ClassVar[int | None] = None
+    """How many columns of any type a table can have so that every row fits, where the database has such a limit."""
     serializes_writers: ClassVar[bool] = True
     """Whether `begin()` keeps every other writer out, so that the newest snapshot can be read inside."""
     needs_marker: ClassVar[bool] = False
@@ -148,6 +150,13 @@ class Store(ABC):
         others store text, for which the bare `list`, `struct` or `map` is enough. Whether a geometry or variant is
         hidden inside is for the caller to see.
         """
+
+    def can_hold(self, columns: Sequence[str]) -> bool:
+        """Whether a table of this database can have these columns; else rows are not inlined."""
+        if self.column_limit is not None and len(columns) > self.column_limit:
+            return False
+        limit = self.identifier_limit
+        return limit is None or all(len(name.encode()) <= limit for name in columns)
 
     @property
     @abstractmethod

@@ -154,14 +154,13 @@ class Transaction:
         """Whether small inserts into this table may live in the catalog."""
         if self.options.inlining_limit(schema_id=table.schema_id, table_id=table.table_id) == 0:
             return False
-        limit = self.store.identifier_limit
+        if not self.store.can_hold([column.name for column in table.columns]):
+            return False
         for column in table.columns:
             kinds = {part.name for part in walk(column.data_type)}
             if "geometry" in kinds or ("variant" in kinds and self.store.kind != "duckdb"):
                 return False
             if fold(column.name) in RESERVED_NAMES:
-                return False
-            if limit is not None and len(column.name.encode()) > limit:
                 return False
             if self.store.inlined_type(_inlined_type_text(table, column.column_id)) is None:
                 return False
