@@ -309,7 +309,8 @@ def add_column(
         return
     changed = _with_column(tx, table, parent, path[-1], data_type, nulls_allowed, default)
     added = cols.resolve(changed.columns, path, table.name)
-    if added.default_value_type == "expression" and added.initial_default is None and has_rows(table):
+    computed = added.default_value_type == "expression" and added.initial_default is None
+    if computed and has_rows(table):
         raise InvalidInputError(
             f'Cannot add column "{".".join(path)}" to table "{table.name}" with the default {added.default_value}: '
             "rows that exist already need a plain value. Add the column without a default, then set the default."
@@ -322,7 +323,9 @@ def add_column(
                 f'Cannot add column "{path[-1]}" to table "{table.name}" as NOT NULL: the rows that exist already '
                 "would be NULL in it. Give a default, or allow NULL."
             )
-    tx.apply(ChangeColumns(table, changed.columns, changed.next_column_id))
+    # Rows that others insert meanwhile would be NULL in it
+    needs_no_rows = computed or (not nulls_allowed and added.initial_default is None)
+    tx.apply(ChangeColumns(table, changed.columns, changed.next_column_id, checks_nulls=needs_no_rows))
 
 
 def drop_column(tx: Transaction, table: TableDef, path: Sequence[str], *, if_exists: bool = False) -> None:

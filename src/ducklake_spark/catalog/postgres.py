@@ -5,6 +5,7 @@ A commit is two round trips: its statements in one bundle, then COMMIT.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -29,8 +30,9 @@ _COPY_ROWS = 200
 _PARAMETERS = 30_000  # the protocol's limit is 65,535
 _COLLISION = {"23505", "42P07"}  # a key, or an inlined table of somebody who took the same ids
 _TRANSIENT = {"40001", "40P01", "55P03"}
-_LOST = {"57P01", "57P02", "57P03", "40003"}
+_LOST = {"57P01", "57P02", "57P03", "40003", "25P03"}
 _SETTLING_SECONDS = 120
+_IDLE_IN_TRANSACTION = "5min"  # a client that vanished without a word must not keep the lake locked
 _PATIENCE_SECONDS = 1
 _SYSTEM_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 _INLINED = {
@@ -148,6 +150,9 @@ class PostgresStore(PooledStore[Connection]):
     ) -> None:
         super().__init__(location, metadata_schema=metadata_schema, read_only=read_only)
         self._schema = metadata_schema or "public"
+        # A key for this lake; the server keeps such locks per database, and ends them with the transaction
+        key = int.from_bytes(hashlib.sha256(f"ducklake:{self._schema}".encode()).digest()[:7], "big")
+        self.commit_lock_sql = f"SELECT pg_advisory_xact_lock({key})"
 
     def _connect(self) -> Connection:
         connection = psycopg.connect(
@@ -159,7 +164,11 @@ class PostgresStore(PooledStore[Connection]):
             fallback_application_name="ducklake-spark",
         )
         connection.adapters.register_loader("uuid", TextLoader)
-        connection.execute("SELECT set_config('search_path', $1, false)", [quoted(self._schema)])
+        connection.execute(
+            "SELECT set_config('search_path', $1, false), "
+            "set_config('idle_in_transaction_session_timeout', $2, false)",
+            [quoted(self._schema), _IDLE_IN_TRANSACTION],
+        )
         return connection
 
     def _fetch(self, connection: Connection, queries: Sequence[Query]) -> list[list[Row]]:

@@ -60,6 +60,16 @@ def latest_query(store: Store) -> Query:
     return f"{_snapshot_sql(store)} WHERE snapshot_id = (SELECT max(snapshot_id) FROM ducklake_snapshot)", ()
 
 
+def since_query(store: Store, snapshot_id: int) -> Query:
+    """A snapshot and all later ones in order, each with its changes as the last value."""
+    return (
+        f"SELECT s.snapshot_id, {store.micros_sql('s.snapshot_time')}, s.schema_version, s.next_catalog_id, "
+        "s.next_file_id, c.changes_made FROM ducklake_snapshot s JOIN ducklake_snapshot_changes c "
+        "ON c.snapshot_id = s.snapshot_id WHERE s.snapshot_id >= ? ORDER BY s.snapshot_id",
+        (snapshot_id,),
+    )
+
+
 def _snapshot_sql(store: Store) -> str:
     return (
         f"SELECT snapshot_id, {store.micros_sql('snapshot_time')}, schema_version, next_catalog_id, next_file_id "

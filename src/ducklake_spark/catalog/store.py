@@ -55,8 +55,9 @@ class Session(ABC):
     def create_table(self, sql: str) -> None:
         """CREATE TABLE as part of this transaction: if it rolls back, the table is gone or harmless.
 
-        Call it before any other statement of the transaction: on MySQL, DDL ends the running one, so the tables are
-        made first (an unregistered leftover of the same name is dropped), and the transaction begins after them.
+        Without `transactional_ddl`, call it before any other statement of the transaction: on MySQL, DDL ends the
+        running one, so the tables are made first (an unregistered leftover of the same name is dropped), and the
+        transaction begins after them.
         """
 
     @abstractmethod
@@ -79,6 +80,9 @@ class Store(ABC):
     """Whether `begin()` keeps every other writer out, so that the newest snapshot can be read inside."""
     needs_marker: ClassVar[bool] = False
     """Whether a lost COMMIT can only be told by the time of its snapshot, because `settled()` cannot."""
+    commit_lock_sql: str | None = None
+    """A statement that makes committers of this package wait for each other, where `begin()` does not do that. It keeps
+    nobody else out: others are noticed by the key of their snapshot."""
     options_lock_sql: ClassVar[str | None] = None
     """A statement that keeps others from changing options, where `begin()` does not do that already."""
     creation_lock_sql: ClassVar[str | None] = None

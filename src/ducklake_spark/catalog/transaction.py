@@ -10,10 +10,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ducklake_spark.catalog.snapshot import SnapshotReader, latest_query, snapshot_of
+from ducklake_spark.catalog.snapshot import SnapshotReader, since_query, snapshot_of
 from ducklake_spark.catalog.states import table_states
-from ducklake_spark.catalog.store import CommitOutcomeUnknown, Failure, Session, Store
-from ducklake_spark.errors import CommitUnknownError, DuckLakeError, RetryLimitError, TransactionError
+from ducklake_spark.catalog.store import CommitOutcomeUnknown, Failure, Row, Session, Store
+from ducklake_spark.errors import (
+    CatalogConnectionError,
+    CommitUnknownError,
+    ConflictError,
+    DuckLakeError,
+    RetryLimitError,
+    TransactionError,
+)
 from ducklake_spark.format.changes import ChangeSet, parse_changes
 from ducklake_spark.format.columns import RESERVED_NAMES
 from ducklake_spark.format.conflicts import Theirs, check
@@ -27,6 +34,8 @@ T = TypeVar("T", TableDef, ViewDef)
 
 _INLINED_ROWS = 200
 """How many inlined rows go into one statement of a DuckDB catalog."""
+UNKNOWN_SECONDS = 30.0
+"""How long a server may stay away before the outcome of a lost COMMIT counts as unknown: long enough to restart."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +46,14 @@ class RetryPolicy:
     retry_wait_ms: float = 100
     retry_backoff: float = 1.5
 
-    def wait(self, attempt: int) -> None:
-        """Sleeps before the next attempt, for a time that differs between rivals."""
+    def wait(self, attempt: int, failure: Failure) -> None:
+        """Sleeps before the next attempt, for a time that differs between rivals.
+
+        The first collision is not waited for: it was reported when the winner had committed, and the next attempt
+        looks at what it did, in its turn among the writers of this package.
+        """
+        if attempt == 0 and failure is Failure.COLLISION:
+            return
         factor = random.uniform(0.5, 1.0) * self.retry_backoff**attempt
         time.sleep(self.retry_wait_ms / 1000 * factor)
 
@@ -183,9 +198,10 @@ class Transaction:
             return None
         self._require_message()
         store = self.store
+        failure = Failure.COLLISION
         for attempt in range(max(1, self._policy.max_retry_count)):
             if attempt:
-                self._policy.wait(attempt - 1)
+                self._policy.wait(attempt - 1, failure)
             batch: Batch | None = None
             marker: int | None = None
             try:
@@ -193,11 +209,11 @@ class Transaction:
                 looks = bool(attempt) or store.serializes_writers
                 states = {} if looks else table_states(self.edits, store.query_many)
                 with store.begin() as session:
+                    if store.commit_lock_sql is not None:
+                        session.execute(store.commit_lock_sql)
                     latest = self.snapshot
                     if looks:
-                        latest = snapshot_of(session.query(*latest_query(store)))
-                        if latest.snapshot_id != self.snapshot.snapshot_id:
-                            self._check_conflicts(session)
+                        latest = self._checked_latest(session)
                         states = table_states(
                             self.edits, lambda asked: [session.query(*each) for each in asked]
                         )
@@ -208,9 +224,11 @@ class Transaction:
                 assert batch is not None
                 if not self._was_committed(unknown, batch, marker):
                     last: BaseException = unknown
+                    failure = Failure.LOST
                     continue
             except store.driver_errors as error:
-                if store.classify(error) is Failure.FATAL:
+                failure = store.classify(error)
+                if failure is Failure.FATAL:
                     raise store.translated(error) from error
                 last = error
                 continue
@@ -229,15 +247,26 @@ class Transaction:
                 "lake.transaction(author=..., message=...) or lake.set_commit_message(...)."
             )
 
-    def _check_conflicts(self, session: Session) -> None:
-        """Compares with all snapshots after the start; runs before any attempt that follows a foreign snapshot."""
+    def _checked_latest(self, session: Session) -> Snapshot:
+        """The newest snapshot, after what others committed since the start was found to be compatible."""
+        start = self.snapshot.snapshot_id
+        *between, latest = session.query(*since_query(self.store, start)) or [(-1,)]
+        later = [row for row in (*between, latest) if row[0] > start]
+        if latest[0] < start or len(later) != latest[0] - start:
+            raise ConflictError(
+                f"Transaction conflict: the snapshots after {start}, with which this transaction began, are no longer "
+                "all in the catalog (expired, or restored from a backup), so it cannot be compared with them. Nothing "
+                "was written; run it again on the new snapshot."
+            )
+        if later:
+            self._check_conflicts(session, later)
+        return snapshot_of([latest[:-1]])
+
+    def _check_conflicts(self, session: Session, later: list[Row]) -> None:
         start = self.snapshot
         theirs = Theirs(ChangeSet())
-        for (changes_made,) in session.query(
-            "SELECT changes_made FROM ducklake_snapshot_changes WHERE snapshot_id > ? ORDER BY snapshot_id",
-            (start.snapshot_id,),
-        ):
-            theirs.changes.merge(parse_changes(changes_made))
+        for row in later:
+            theirs.changes.merge(parse_changes(row[-1]))
         # A rename is logged as a creation; only the ids of the new rows tell which object it was.
         if theirs.changes.created_tables:
             theirs.renamed_tables = _ids(session, "ducklake_table", "table_id", start)
@@ -248,18 +277,15 @@ class Transaction:
 
     def _write(self, session: Session, batch: Batch) -> None:
         store = self.store
-        for name, table in batch.inlined_tables:
-            columns = [("row_id", "BIGINT"), ("begin_snapshot", "BIGINT"), ("end_snapshot", "BIGINT")]
-            for column in table.columns:
-                physical = store.inlined_type(_inlined_type_text(table, column.column_id))
-                assert physical is not None
-                columns.append((column.name, physical))
-            session.create_table(store.create_table_sql(name, columns, constraints=False))
+        if not store.transactional_ddl:  # there, CREATE TABLE would end the transaction
+            self._create_inlined_tables(session, batch)
         if batch.makes_snapshot:
             session.execute(
                 f"INSERT INTO ducklake_snapshot VALUES (?, {store.now_sql}, ?, ?, ?)",
                 (batch.snapshot_id, batch.schema_version, batch.next_catalog_id, batch.next_file_id),
             )
+        if store.transactional_ddl:  # as the extension does: another order could deadlock with it
+            self._create_inlined_tables(session, batch)
         if self.edits.options and store.options_lock_sql:
             session.execute(store.options_lock_sql)
         for statement in batch.statements:
@@ -269,6 +295,16 @@ class Transaction:
                 _insert_inlined(session, statement)
             else:
                 session.execute(statement.sql, statement.params)
+
+    def _create_inlined_tables(self, session: Session, batch: Batch) -> None:
+        store = self.store
+        for name, table in batch.inlined_tables:
+            columns = [("row_id", "BIGINT"), ("begin_snapshot", "BIGINT"), ("end_snapshot", "BIGINT")]
+            for column in table.columns:
+                physical = store.inlined_type(_inlined_type_text(table, column.column_id))
+                assert physical is not None
+                columns.append((column.name, physical))
+            session.create_table(store.create_table_sql(name, columns, constraints=False))
 
     def _marker(self, session: Session, batch: Batch) -> int | None:
         """The time of the new snapshot, by which it is known again where the database cannot name transactions."""
@@ -281,22 +317,30 @@ class Transaction:
         return int(rows[0][0])
 
     def _was_committed(self, unknown: CommitOutcomeUnknown, batch: Batch, marker: int | None) -> bool:
+        end = time.monotonic() + UNKNOWN_SECONDS
+        while True:
+            try:
+                return self._is_in_catalog(unknown, batch, marker)
+            except DuckLakeError as error:
+                if isinstance(error, CatalogConnectionError) and time.monotonic() < end:
+                    time.sleep(0.1)
+                    continue
+                raise CommitUnknownError(
+                    f"The connection to {self.store.display} was lost during COMMIT of snapshot {batch.snapshot_id}, "
+                    "and it could not be found out whether it exists. Look at lake.snapshots() when the database is "
+                    f'back; if the snapshot is there with the changes "{batch.changes_made}", it was committed.'
+                ) from error
+
+    def _is_in_catalog(self, unknown: CommitOutcomeUnknown, batch: Batch, marker: int | None) -> bool:
         store = self.store
-        try:
-            settled = store.settled(unknown)
-            if settled is not None:
-                return settled
-            rows = store.query(
-                f"SELECT {store.micros_sql('s.snapshot_time')}, c.changes_made FROM ducklake_snapshot s JOIN "
-                "ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id WHERE s.snapshot_id = ?",
-                (batch.snapshot_id,),
-            )
-        except DuckLakeError as error:
-            raise CommitUnknownError(
-                f"The connection to {store.display} was lost during COMMIT of snapshot {batch.snapshot_id}, and it "
-                "could not be found out whether it exists. Look at lake.snapshots() when the database is back; if "
-                f'the snapshot is there with the changes "{batch.changes_made}", it was committed.'
-            ) from error
+        settled = store.settled(unknown)
+        if settled is not None:
+            return settled
+        rows = store.query(
+            f"SELECT {store.micros_sql('s.snapshot_time')}, c.changes_made FROM ducklake_snapshot s JOIN "
+            "ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id WHERE s.snapshot_id = ?",
+            (batch.snapshot_id,),
+        )
         return bool(rows) and int(rows[0][0]) == marker and rows[0][1] == batch.changes_made
 
 
