@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet as pq
+
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.errors import DuckLakeError
 from ducklake_spark.format.columns import walk_all
+from ducklake_spark.format.data import DeleteFile
 from ducklake_spark.format.edits import TableEdit
 from ducklake_spark.format.names import Name
 from ducklake_spark.format.objects import TableDef
@@ -27,9 +30,15 @@ _LOCAL_ROW_ID = 10**18
 """Row ids of rows that are not committed, as in the reference."""
 
 
-def read(lake: Lake, name: Name, virtual_columns: Sequence[str], timestamp_ns: TimestampNs) -> DataFrame:
+def read(
+    lake: Lake,
+    name: Name,
+    virtual_columns: Sequence[str],
+    timestamp_ns: TimestampNs,
+    tx: Transaction | None = None,
+) -> DataFrame:
     """The table as the lake's transaction or newest snapshot has it."""
-    tx = lake._view()
+    tx = tx or lake._view()
     schema, own = lake._resolve(tx, name)
     if tx.table(schema, own) is None and tx.view(schema, own) is not None:
         raise DuckLakeError(f'"{schema.name}"."{own}" is a view: reading views needs a later version.')
@@ -42,13 +51,36 @@ def read(lake: Lake, name: Name, virtual_columns: Sequence[str], timestamp_ns: T
 
 def _pending(lake: Lake, tx: Transaction, table: TableDef, timestamp_ns: TimestampNs) -> Pending | None:
     edit = tx.edits.tables.get(table.table_id)
-    if edit is None or not (edit.files or edit.batches or edit.emptied):
+    if edit is None or not (edit.files or edit.batches or edit.emptied or edit.deletes or edit.ended_rows):
         return None
     files = tuple(
         ScanFile(-1 - i, file.whole_path, file.file_size_bytes) for i, file in enumerate(edit.files)
     )
     inlined = _inlined(lake, tx, table, edit, timestamp_ns)
-    return Pending(data_files=files, inlined=inlined, emptied=edit.emptied is not None)
+    return Pending(
+        data_files=files,
+        dropped_files=frozenset(file_id for file_id, each in edit.deletes.items() if each.ended),
+        deleted=_deleted(edit),
+        inlined=inlined,
+        deleted_inlined={name: frozenset(row_ids) for name, row_ids in edit.ended_rows.items()},
+        emptied=edit.emptied is not None,
+    )
+
+
+def _deleted(edit: TableEdit) -> dict[int, list[int]]:
+    """Positions that the transaction deleted, by file; its delete files hold the older ones of the file as well."""
+    found: dict[int, list[int]] = {}
+    for file_id, each in edit.deletes.items():
+        if not each.ended:
+            found[file_id] = list(each.inlined) + (_positions(each.file) if each.file is not None else [])
+    for place, file in edit.own_deletes.items():
+        found[-1 - place] = _positions(file)
+    return found
+
+
+def _positions(file: DeleteFile) -> list[int]:
+    positions: list[int] = pq.read_table(file.whole_path, columns=["pos"]).column("pos").to_pylist()
+    return positions
 
 
 def _inlined(

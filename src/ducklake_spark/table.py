@@ -21,7 +21,7 @@ from ducklake_spark.schema import data_type_of
 from ducklake_spark.times import Timestamp
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from ducklake_spark.write.insert import Added
 
@@ -191,20 +191,55 @@ class Table:
         with self._change() as (tx, table):
             return _empty(tx, table)
 
-    def overwrite(self, rows: Any) -> int:
-        """Replaces all rows in one snapshot.
+    def overwrite(self, rows: Any, where: str | Column | None = None) -> int:
+        """Replaces all rows, or those for which `where` holds, in one snapshot.
 
         >>> table = getfixture("lake").create_table("t", {"a": "int"})
         >>> table.insert([{"a": 1}]), table.overwrite([{"a": 2}, {"a": 3}])
         (1, 2)
 
         Returns:
-            How many rows there are now.
+            How many rows were added.
         """
         with self._change() as (tx, table):
             added = self._rows_to_add(tx, table, rows)
-            _empty(tx, table)
+            if where is None:
+                _empty(tx, table)
+            else:
+                self._delete(tx, table, where)
             return _apply(tx, added)
+
+    def delete(self, condition: str | Column | None = None) -> int:
+        """Deletes the rows for which the condition holds; all of them without one. Earlier snapshots keep them.
+
+        >>> table = getfixture("lake").create_table("t", {"a": "int"})
+        >>> table.insert([{"a": 1}, {"a": 2}]), table.delete("a = 1")
+        (2, 1)
+
+        Args:
+            condition: SQL text or a Column.
+
+        Returns:
+            How many rows.
+        """
+        if condition is None:
+            return self.truncate()
+        with self._change() as (tx, table):
+            return self._delete(tx, table, condition)
+
+    def _delete(self, tx: Transaction, table: TableDef, condition: str | Column) -> int:
+        from ducklake_spark.reading import read
+        from ducklake_spark.scan.read import FILE_ID
+        from ducklake_spark.write.insert import Target
+        from ducklake_spark.write.rowlevel import delete_matching
+
+        hidden = (FILE_ID, "filename", "file_row_number")
+        frame = read(self._lake, (self._schema_name, self._name), hidden, "long", tx)
+        target = Target(tx, tx.schema_of(table.schema_id), table, self._lake.data_path)
+        change, count = delete_matching(target, frame.where(condition))
+        if change is not None:
+            tx.apply(change)
+        return count
 
     def insert(self, rows: Any, *, merge_schema: bool = False) -> int:
         """Adds rows: a DataFrame, an Arrow table, a pandas DataFrame, or a list of dicts, tuples or Rows.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ducklake_spark.catalog.snapshot import SnapshotReader, since_query, snapshot_of
@@ -24,10 +24,11 @@ from ducklake_spark.errors import (
 from ducklake_spark.format.changes import ChangeSet, parse_changes
 from ducklake_spark.format.columns import RESERVED_NAMES
 from ducklake_spark.format.conflicts import Theirs, check
+from ducklake_spark.format.data import DeleteFile
 from ducklake_spark.format.edits import Change, Edit, Edits
 from ducklake_spark.format.objects import MacroDef, SchemaDef, Snapshot, TableDef, ViewDef, is_local
 from ducklake_spark.format.options import Options
-from ducklake_spark.format.rows import Batch, CommitInfo, Insert, InsertInlined, build
+from ducklake_spark.format.rows import NOW, Batch, CommitInfo, Insert, InsertInlined, build
 from ducklake_spark.format.types import duckdb_name, fold, walk
 
 T = TypeVar("T", TableDef, ViewDef)
@@ -67,6 +68,8 @@ class Transaction:
         self.reader, self._options, self._policy = reader, options, policy
         self.info = info or CommitInfo()
         self.edits = Edits()
+        self.restamp: Callable[[DeleteFile, int], DeleteFile] | None = None
+        """Writes a delete file again with another snapshot id; set by whoever writes such files."""
         self.written: list[str] = []
         """Files that were written for it; they are removed unless it commits."""
 
@@ -217,6 +220,7 @@ class Transaction:
                         states = table_states(
                             self.edits, lambda asked: [session.query(*each) for each in asked]
                         )
+                    self._restamp(latest.snapshot_id + 1)
                     batch = build(self.edits, latest, self.can_inline, self.info, states)
                     self._write(session, batch)
                     marker = self._marker(session, batch)
@@ -238,6 +242,15 @@ class Transaction:
             "transactions (max_retry_count). Nothing was written; try again, or attach with a higher "
             "max_retry_count or retry_wait_ms."
         ) from last
+
+    def _restamp(self, snapshot_id: int) -> None:
+        """Delete files with history name the snapshot of each delete: after a lost race that is another one."""
+        for edit in self.edits.tables.values():
+            for file_id, deletes in edit.deletes.items():
+                file = deletes.file
+                if file is not None and file.stamp is not None and file.stamp != snapshot_id:
+                    assert self.restamp is not None
+                    edit.deletes[file_id] = replace(deletes, file=self.restamp(file, snapshot_id))
 
     def _require_message(self) -> None:
         required = self.options.get("require_commit_message") == "true"
@@ -273,7 +286,11 @@ class Transaction:
         if theirs.changes.created_views:
             theirs.renamed_views = _ids(session, "ducklake_view", "view_id", start)
         names = {schema.schema_id: schema.name for schema in self.reader.schemas()}
-        check(self.edits.mine(names), theirs)
+        mine = self.edits.mine(names)
+        theirs.deleted_files = _touched_files(
+            session, self.store, sorted(mine.deleted_files), self.edits, start
+        )
+        check(mine, theirs)
 
     def _write(self, session: Session, batch: Batch) -> None:
         store = self.store
@@ -294,7 +311,7 @@ class Transaction:
             elif isinstance(statement, InsertInlined):
                 _insert_inlined(session, statement)
             else:
-                session.execute(statement.sql, statement.params)
+                session.execute(statement.sql.replace(NOW, store.now_sql), statement.params)
 
     def _create_inlined_tables(self, session: Session, batch: Batch) -> None:
         store = self.store
@@ -305,6 +322,10 @@ class Transaction:
                 assert physical is not None
                 columns.append((column.name, physical))
             session.create_table(store.create_table_sql(name, columns, constraints=False))
+        for name in batch.delete_tables:
+            if not store.has_table(name):
+                deleted = [("file_id", "BIGINT"), ("row_id", "BIGINT"), ("begin_snapshot", "BIGINT")]
+                session.create_table(store.create_table_sql(name, deleted, constraints=False))
 
     def _marker(self, session: Session, batch: Batch) -> int | None:
         """The time of the new snapshot, by which it is known again where the database cannot name transactions."""
@@ -356,6 +377,37 @@ def _insert_inlined(session: Session, statement: InsertInlined) -> None:
             f'INSERT INTO "{statement.table}" VALUES {", ".join([row] * len(rows))}',
             [value for values in rows for value in values],
         )
+
+
+def _touched_files(
+    session: Session, store: Store, file_ids: list[int], edits: Edits, start: Snapshot
+) -> set[int]:
+    """Which of my files others ended, removed or deleted from since."""
+    touched: set[int] = set()
+    at = start.snapshot_id
+    for first in range(0, len(file_ids), 500):
+        ids = file_ids[first : first + 500]
+        marks = ", ".join("?" * len(ids))
+        live = session.query(
+            f"SELECT data_file_id FROM ducklake_data_file WHERE end_snapshot IS NULL AND data_file_id IN ({marks})",
+            ids,
+        )
+        touched |= set(ids) - {int(row[0]) for row in live}
+        deleted = session.query(
+            "SELECT data_file_id FROM ducklake_delete_file WHERE (begin_snapshot > ? OR partial_max > ?) AND "
+            f"data_file_id IN ({marks})",
+            (at, at, *ids),
+        )
+        touched |= {int(row[0]) for row in deleted}
+        for table_id, edit in edits.tables.items():
+            name = f"ducklake_inlined_delete_{table_id}"
+            if (edit.deletes or edit.emptied) and store.has_table(name):
+                inlined = session.query(
+                    f'SELECT file_id FROM "{name}" WHERE begin_snapshot > ? AND file_id IN ({marks})',
+                    (at, *ids),
+                )
+                touched |= {int(row[0]) for row in inlined}
+    return touched
 
 
 def _ids(session: Session, table: str, key: str, start: Snapshot) -> set[int]:

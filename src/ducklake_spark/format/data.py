@@ -97,6 +97,36 @@ def initial_value(column: ColumnDef, kind: str) -> Any:
     return float(text) if kind == "postgres" and column.type in ("float32", "float64") else text
 
 
+@dataclass(frozen=True)
+class DeleteFile:
+    """A delete file that was written for a data file.
+
+    Attributes:
+        begin_snapshot: Of the oldest delete in it; None when all are of this transaction.
+        stamp: The snapshot id that stands in it for the deletes of this transaction; None for a plain file.
+        replaces: Id, whole path, stored path and relativity of the committed delete file whose place it takes.
+    """
+
+    path: str
+    whole_path: str
+    delete_count: int
+    file_size_bytes: int
+    footer_size: int
+    begin_snapshot: int | None = None
+    stamp: int | None = None
+    replaces: tuple[int, str, bool] | None = None
+
+
+@dataclass(frozen=True)
+class FileDeletes:
+    """What one transaction deletes from one data file: positions in the catalog, a delete file, or the whole file."""
+
+    data_file_id: int
+    inlined: tuple[int, ...] = ()
+    file: DeleteFile | None = None
+    ended: bool = False
+
+
 def added_statistics(
     files: Sequence[DataFile], batches: Sequence[InlineBatch], types: Mapping[int, str]
 ) -> dict[int, ColumnStats]:

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar, Union
 from ducklake_spark.format.changes import ChangeSet
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.conflicts import Mine
-from ducklake_spark.format.data import DataFile, InlineBatch
+from ducklake_spark.format.data import DataFile, DeleteFile, FileDeletes, InlineBatch
 from ducklake_spark.format.objects import MacroDef, SchemaDef, TableDef, ViewDef, is_local
 from ducklake_spark.format.partitioning import Partitioning
 from ducklake_spark.format.sorting import Sorting
@@ -198,6 +198,24 @@ class EmptyTable:
     file_ids: frozenset[int] = frozenset()
 
 
+@dataclass(frozen=True)
+class DeleteRows:
+    """Rows that go.
+
+    Attributes:
+        files: What is deleted from committed files, each the whole of what this transaction deletes from it.
+        inlined: Row ids of committed inlined rows, by the name of their table.
+        own_files: Delete files for files of this transaction, by their place; None drops the file.
+        own_rows: Places of inlined rows of this transaction, counted over all its batches for the table.
+    """
+
+    table: TableDef
+    files: tuple[FileDeletes, ...] = ()
+    inlined: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    own_files: tuple[tuple[int, DeleteFile | None], ...] = ()
+    own_rows: frozenset[int] = frozenset()
+
+
 Change = Union[  # noqa: UP007 - long
     CreateSchema,
     DropSchema,
@@ -219,6 +237,7 @@ Change = Union[  # noqa: UP007 - long
     InsertFiles,
     InlineRows,
     EmptyTable,
+    DeleteRows,
 ]
 
 T = TypeVar("T", SchemaDef, TableDef, ViewDef, MacroDef)
@@ -251,6 +270,27 @@ class TableEdit(Edit[TableDef]):
     files: list[DataFile] = field(default_factory=list)
     batches: list[InlineBatch] = field(default_factory=list)
     emptied: EmptyTable | None = None
+    deletes: dict[int, FileDeletes] = field(default_factory=dict)
+    ended_rows: dict[str, set[int]] = field(default_factory=dict)
+    own_deletes: dict[int, DeleteFile] = field(default_factory=dict)
+
+    def delete(self, change: DeleteRows) -> None:
+        """Adds deletes."""
+        self.deletes |= {each.data_file_id: each for each in change.files}
+        for name, row_ids in change.inlined:
+            self.ended_rows.setdefault(name, set()).update(row_ids)
+        for place, file in change.own_files:
+            if file is not None:
+                self.own_deletes[place] = file
+        if change.own_rows:
+            self.batches = _without(self.batches, change.own_rows)
+        gone = {place for place, file in change.own_files if file is None}
+        if gone:
+            kept = [place for place in range(len(self.files)) if place not in gone]
+            self.own_deletes = {
+                new: self.own_deletes[old] for new, old in enumerate(kept) if old in self.own_deletes
+            }
+            self.files = [self.files[place] for place in kept]
 
     @property
     def is_ddl(self) -> bool:
@@ -261,6 +301,16 @@ class TableEdit(Edit[TableDef]):
     def adds_rows(self) -> bool:
         """Whether rows are added."""
         return self.now is not None and bool(self.files or self.batches)
+
+
+def _without(batches: list[InlineBatch], places: frozenset[int]) -> list[InlineBatch]:
+    """The batches less some rows. Their statistics stay: bounds need not be tight."""
+    result, start = [], 0
+    for batch in batches:
+        kept = [row for i, row in enumerate(batch.rows, start) if i not in places]
+        start += len(batch.rows)
+        result.append(replace(batch, rows=kept))
+    return result
 
 
 class Edits:
@@ -358,11 +408,14 @@ class Edits:
                 self.macros[macro.macro_id] = Edit(None, macro, schema.name, [macro.name])
             case DropMacro(macro):
                 self.macros.setdefault(macro.macro_id, Edit(macro, macro)).now = None
+            case DeleteRows(table):
+                self._table(table).delete(change)
             case InsertFiles(table, files):
                 self._table(table).files.extend(files)
             case EmptyTable(table):
                 emptied = self._table(table)
-                emptied.files, emptied.batches = [], []
+                emptied.files, emptied.batches, emptied.own_deletes = [], [], {}
+                emptied.deletes, emptied.ended_rows = {}, {}
                 if not is_local(table.table_id):
                     emptied.emptied = change
             case InlineRows(table, batch):
@@ -396,9 +449,16 @@ class Edits:
             result.created_tables.extend((table.schema_name, name) for name in names)
             if table.altered:
                 result.altered_tables.add(real_id.get(table_id, table_id))
-            if table.emptied is not None and table.emptied.has_files:
+            emptied = table.emptied
+            if (emptied and emptied.has_files) or any(
+                each.file or each.ended for each in table.deletes.values()
+            ):
                 result.deleted_from_tables.add(table_id)
-            if table.emptied is not None and table.emptied.inlined_tables:
+            if (
+                (emptied and emptied.inlined_tables)
+                or table.ended_rows
+                or any(each.inlined for each in table.deletes.values())
+            ):
                 result.inlined_deletes.add(table_id)
             if table.files:
                 result.inserted_into_tables.add(real_id.get(table_id, table_id))
@@ -436,6 +496,7 @@ class Edits:
             table_names=names,
             renamed_tables={i for i, e in self.tables.items() if e.base and e.now and e.names},
             renamed_views={i for i, e in self.views.items() if e.base and e.now and e.names},
-            deleted_files={i for e in self.tables.values() if e.emptied for i in e.emptied.file_ids},
+            deleted_files={i for e in self.tables.values() if e.emptied for i in e.emptied.file_ids}
+            | {i for e in self.tables.values() for i in e.deletes},
             not_null_tables={i for i, e in self.tables.items() if e.checks_nulls and not is_local(i)},
         )

@@ -8,7 +8,7 @@ from typing import Any, Union
 
 from ducklake_spark.format.changes import format_changes
 from ducklake_spark.format.columns import ColumnDef, walk_all
-from ducklake_spark.format.data import DataFile, added_statistics
+from ducklake_spark.format.data import DataFile, DeleteFile, added_statistics
 from ducklake_spark.format.edits import Edits, TableEdit
 from ducklake_spark.format.objects import MacroDef, Snapshot, TableDef, ViewDef, is_local, quoted_list
 from ducklake_spark.format.statistics import ColumnStats, TableStats, merge_table
@@ -39,6 +39,9 @@ class Execute:
     params: tuple[Any, ...]
 
 
+NOW = "{now}"
+"""Stands in a statement for the database's own expression of the present time."""
+
 Statement = Union[Insert, InsertInlined, Execute]  # noqa: UP007 - a name for readers
 
 
@@ -66,10 +69,15 @@ class Batch:
     next_file_id: int
     changes_made: str | None = None
     inlined_tables: list[tuple[str, TableDef]] = field(default_factory=list)
+    delete_tables: list[str] = field(default_factory=list)
+    """Tables of inlined deletes that must be there."""
     statements: list[Statement] = field(default_factory=list)
     real_ids: dict[int, int] = field(default_factory=dict)
     makes_snapshot: bool = True
 
+
+_MOST_IDS = 1000
+"""How many ids one statement names; databases have a limit on parameters."""
 
 _TABLE_PARTS = (
     ("ducklake_table", "table_id"),
@@ -135,6 +143,7 @@ class _Builder:
             makes_snapshot=made,
         )
         self.ids = self.batch.real_ids
+        self.own_delete_files: dict[int, list[tuple[int, DeleteFile]]] = {}
 
     def _state(self, table: TableDef) -> TableState:
         return self.states.get(table.table_id, TableState())
@@ -205,12 +214,13 @@ class _Builder:
     def _end(
         self, table: str, key: str, ids: Sequence[int], also: str = "", params: Sequence[Any] = ()
     ) -> None:
-        if ids:
-            marks = ", ".join("?" * len(ids))
+        for first in range(0, len(ids), _MOST_IDS):
+            some = ids[first : first + _MOST_IDS]
+            marks = ", ".join("?" * len(some))
             self.batch.statements.append(
                 Execute(
                     f"UPDATE {table} SET end_snapshot = ? WHERE end_snapshot IS NULL AND {key} IN ({marks}){also}",
-                    (self.batch.snapshot_id, *ids, *params),
+                    (self.batch.snapshot_id, *some, *params),
                 )
             )
 
@@ -270,6 +280,55 @@ class _Builder:
             self._emptied(edit, table, table_id)
         if edit.adds_rows:
             self._added(edit, table, table_id, inlined_table)
+        self._deleted(edit, table_id)
+
+    def _deleted(self, edit: TableEdit, table_id: int) -> None:
+        begin = self.batch.snapshot_id
+        self._end("ducklake_data_file", "data_file_id", [i for i, each in edit.deletes.items() if each.ended])
+        positions = [(i, position, begin) for i, each in edit.deletes.items() for position in each.inlined]
+        if positions:
+            name = f"ducklake_inlined_delete_{table_id}"
+            self.batch.delete_tables.append(name)
+            self._insert(name, *positions)
+        for name, row_ids in edit.ended_rows.items():
+            self._end(f'"{name}"', "row_id", sorted(row_ids))
+        rows = []
+        for file_id, file in self.own_delete_files.get(table_id, ()):
+            rows.append(self._delete_row(file, table_id, file_id))
+        for file_id, each in edit.deletes.items():
+            if each.file is not None:
+                rows.append(self._delete_row(each.file, table_id, file_id))
+        self._insert("ducklake_delete_file", *rows)
+
+    def _delete_row(self, file: DeleteFile, table_id: int, data_file_id: int) -> tuple[Any, ...]:
+        if file.replaces is not None:
+            old_id, path, relative = file.replaces
+            self.batch.statements.append(
+                Execute("DELETE FROM ducklake_delete_file WHERE delete_file_id = ?", (old_id,))
+            )
+            self.batch.statements.append(
+                Execute(
+                    f"INSERT INTO ducklake_files_scheduled_for_deletion VALUES (?, ?, ?, {NOW})",
+                    (old_id, path, relative),
+                )
+            )
+        delete_file_id, self.batch.next_file_id = self.batch.next_file_id, self.batch.next_file_id + 1
+        begin = self.batch.snapshot_id
+        return (
+            delete_file_id,
+            table_id,
+            begin if file.begin_snapshot is None else file.begin_snapshot,
+            None,
+            data_file_id,
+            file.path,
+            True,
+            "parquet",
+            file.delete_count,
+            file.file_size_bytes,
+            file.footer_size,
+            None,
+            None if file.stamp is None else begin,
+        )
 
     def _emptied(self, edit: TableEdit, table: TableDef, table_id: int) -> None:
         """All rows that were there at the start end; rows of this transaction are added after."""
@@ -288,8 +347,10 @@ class _Builder:
         stats, begin = self._state(table).stats, self.batch.snapshot_id
         row_id, size = stats.next_row_id, stats.file_size_bytes
         files, columns, variants, values = [], [], [], []
-        for file in edit.files:
+        for place, file in enumerate(edit.files):
             file_id, self.batch.next_file_id = self.batch.next_file_id, self.batch.next_file_id + 1
+            if place in edit.own_deletes:
+                self.own_delete_files.setdefault(table_id, []).append((file_id, edit.own_deletes[place]))
             partition_id = None if file.partition_id is None else self._real(file.partition_id)
             files.append(_file_row(file, file_id, table_id, begin, row_id, partition_id))
             columns += [_file_stats_row(each, file_id, table_id) for each in file.columns]

@@ -22,7 +22,7 @@ from ducklake_spark.scan.deletes import vector_positions
 from ducklake_spark.scan.inlined import ROW_ID, SNAPSHOT_ID, inlined_frame
 from ducklake_spark.scan.listing import Condition, ScanFile, data_files, delete_files, inlined_deletes
 from ducklake_spark.scan.plan import FileGroup, LakeInfo, ScanPlan, make_plan
-from ducklake_spark.scan.predicate import condition
+from ducklake_spark.scan.pruning import condition
 from ducklake_spark.scan.recipe import (
     FIELD_ID,
     ROW_ID_FIELD,
@@ -42,6 +42,9 @@ VIRTUAL_COLUMNS: Mapping[str, spark_types.DataType] = {
     "file_row_number": spark_types.LongType(),
 }
 """Columns that every table has beside its own. A table's own column of the same name hides one."""
+
+FILE_ID = "__ducklake_file_id"
+"""Asked for like a virtual column, for changes of single rows: the id of the row's data file, NULL for inlined rows."""
 
 _BROADCAST_POSITIONS = 20_000_000
 """More deleted rows than this are not sent to every executor; Spark joins them as it sees fit."""
@@ -117,7 +120,7 @@ def read_table(
 def _wanted(options: ReadOptions, table: TableDef) -> tuple[str, ...]:
     own = {fold(column.name) for column in table.columns}
     for name in options.virtual_columns:
-        if name not in VIRTUAL_COLUMNS:
+        if name not in VIRTUAL_COLUMNS and name != FILE_ID:
             raise InvalidInputError(
                 f'There is no virtual column "{name}".{did_you_mean(name, VIRTUAL_COLUMNS)} There are '
                 f"{', '.join(VIRTUAL_COLUMNS)}."
@@ -137,7 +140,11 @@ class GroupFiles:
 
     @property
     def title(self) -> str:
-        return f"{self.plan.title}, {self.group.files} of {self.plan.total_files} files"
+        return self.plan.title
+
+    @property
+    def total(self) -> int:
+        return self.group.files
 
     @property
     def token(self) -> str:
@@ -171,7 +178,11 @@ class DeleteFiles:
 
     @property
     def title(self) -> str:
-        return f"deletes of {self.plan.title}, {self.plan.deletes.formats.get('parquet', 0)} files"
+        return f"deletes of {self.plan.title}"
+
+    @property
+    def total(self) -> int:
+        return self.plan.deletes.formats.get("parquet", 0)
 
     @property
     def token(self) -> str:
@@ -197,7 +208,11 @@ class FixedFiles:
 
     @property
     def title(self) -> str:
-        return f"{self.plan.title}, {len(self.listed)} files of the transaction"
+        return f"{self.plan.title} and the transaction"
+
+    @property
+    def total(self) -> int:
+        return len(self.listed)
 
     @property
     def token(self) -> str:
@@ -245,7 +260,8 @@ class _Reader:
             spark_types.StructField(column.name, user_type(column.data_type, self.choices))
             for column in self.columns
         ]
-        virtual = [spark_types.StructField(name, VIRTUAL_COLUMNS[name]) for name in self.virtual]
+        kinds = {**VIRTUAL_COLUMNS, FILE_ID: spark_types.LongType()}
+        virtual = [spark_types.StructField(name, kinds[name]) for name in self.virtual]
         return spark_types.StructType(fields + virtual)
 
     def _with_virtual_inlined(self, rows: DataFrame, table_name: str | None) -> DataFrame:
@@ -254,6 +270,7 @@ class _Reader:
             "snapshot_id": F.col(SNAPSHOT_ID),
             "filename": F.lit(table_name).cast("string"),
             "file_row_number": F.col(ROW_ID),
+            FILE_ID: F.lit(None).cast("long"),
         }
         own = [F.col(_quoted(column.name)) for column in self.columns]
         return rows.select(*own, *(made[name].alias(name) for name in self.virtual))
@@ -277,10 +294,11 @@ class _Reader:
             self.store,
             self.plan,
             group,
-            _code_of(group, has_deletes, wants_lineage),
+            _code_of(group, has_deletes or FILE_ID in self.virtual, wants_lineage),
             self.pending.dropped_files,
         )
-        base, metadata = self._relation(files, physical, has_deletes or wants_lineage)
+        needs_code = has_deletes or wants_lineage or FILE_ID in self.virtual
+        base, metadata = self._relation(files, physical, needs_code)
         frame = base
         if key.is_filtered and stamp is not None:
             frame = frame.where(F.col(stamp.name) <= F.lit(self.plan.snapshot.snapshot_id))
@@ -323,6 +341,7 @@ class _Reader:
             "snapshot_id": F.lit(None).cast("long"),
             "filename": connect.plain_path(source["file_path"]),
             "file_row_number": source["row_index"],
+            FILE_ID: code,
         }
         helpers = [source["row_index"].alias(_POSITION), code.alias(_FILE)]
         frame = frame.select(
@@ -414,6 +433,8 @@ class _Lineage:
             return connect.plain_path(self.metadata.path)
         if name == "file_row_number":
             return self.metadata.position
+        if name == FILE_ID:
+            return self.number("data_file_id")
         if name == "snapshot_id":
             begin = self.number("begin_snapshot")
             return begin if self.stamp is None else F.coalesce(F.col(self.stamp.name), begin)

@@ -1,0 +1,270 @@
+"""Changes of single rows: they are found by one Spark scan, and become delete files or deletes in the catalog.
+
+A worker gets all deleted positions of one data file and decides by the rules of the format what becomes of them.
+Nothing but counts, and the few positions that the catalog keeps, comes back to the driver.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from ducklake_spark.errors import DuckLakeError
+from ducklake_spark.format.data import DeleteFile, FileDeletes
+from ducklake_spark.format.edits import DeleteRows, TableEdit
+from ducklake_spark.format.objects import is_local, uuid7
+from ducklake_spark.scan.read import FILE_ID
+from ducklake_spark.write.insert import Target, local_path
+
+_RESULT = pa.schema([("info", pa.string())])
+_FIELDS = "{file_path: 2147483646, pos: 2147483645, _ducklake_internal_snapshot_id: 2147483539}"
+_PLAIN_FIELDS = "{file_path: 2147483646, pos: 2147483645}"
+
+
+@dataclass(frozen=True)
+class _File:
+    """What a worker must know of a data file: its rows, and the deletes that are there already."""
+
+    path: str
+    record_count: int
+    gone: int = 0
+    """Rows that inlined deletes removed."""
+    delete_file: str | None = None
+    delete_count: int = 0
+    delete_begin: int = 0
+    delete_id: int | None = None
+    delete_path: tuple[str, bool] | None = None
+    """The committed delete file as `files_scheduled_for_deletion` names it."""
+    pending: bool = False
+    """The delete file is of this transaction: it is merged, not replaced."""
+
+
+@dataclass(frozen=True)
+class DeleteEncoding:
+    """Turns the deleted positions of each file into what the format wants of them."""
+
+    folder: str
+    limit: int
+    stamp: int
+    files: Mapping[int, _File] = field(default_factory=dict)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of (file id, name, positions); one answer for each."""
+        for batch in batches:
+            for row in batch.to_pylist():
+                info = self._answer(row["f"], row["n"], sorted(set(row["p"])))
+                yield pa.record_batch([pa.array([json.dumps(info)])], schema=_RESULT)
+
+    def _answer(self, file_id: int | None, name: str | None, positions: list[int]) -> dict[str, Any]:
+        answer: dict[str, Any] = {"file": file_id, "name": name, "count": len(positions)}
+        if file_id is None:
+            return answer | {"positions": positions}
+        file = self.files[file_id]
+        own = file_id < 0
+        if not own and len(positions) <= self.limit:
+            return answer | {"positions": positions}
+        if file.delete_count + file.gone + len(positions) == file.record_count:
+            return answer | {"ended": True}
+        return answer | {"written": self._write(file, positions, own=own)}
+
+    def _write(self, file: _File, positions: Sequence[int], *, own: bool) -> dict[str, Any]:
+        """A delete file with these positions and those of the file that it takes the place of."""
+        history = file.delete_file is not None and not own and not (file.pending and file.delete_id is None)
+        os.makedirs(self.folder, exist_ok=True)
+        path = os.path.join(self.folder, f"ducklake-{uuid7()}-delete.parquet")
+        with duckdb.connect(":memory:", config={"threads": 1}) as connection:
+            connection.register("added", pa.table({"pos": pa.array(positions, pa.int64())}))
+            parts = [f"SELECT pos, CAST({self.stamp} AS BIGINT) AS s FROM added"]
+            if file.delete_file is not None:
+                old = "'" + file.delete_file.replace("'", "''") + "'"
+                names = connection.execute(f"SELECT * FROM read_parquet({old}) LIMIT 0").description or []
+                stamped = any(column[0] == "_ducklake_internal_snapshot_id" for column in names)
+                stamp = (
+                    "_ducklake_internal_snapshot_id" if stamped else f"CAST({file.delete_begin} AS BIGINT)"
+                )
+                parts.append(f"SELECT pos, {stamp} AS s FROM read_parquet({old})")
+            extra = ", min(s) AS _ducklake_internal_snapshot_id" if history else ""
+            quoted = "'" + file.path.replace("'", "''") + "'"
+            union = " UNION ALL ".join(parts)
+            select = f"SELECT {quoted} AS file_path, pos{extra} FROM ({union}) GROUP BY pos ORDER BY pos"
+            fields = _FIELDS if history else _PLAIN_FIELDS
+            target = "'" + path.replace("'", "''") + "'"
+            row = connection.execute(
+                f"COPY ({select}) TO {target} (FORMAT parquet, FIELD_IDS {fields}, RETURN_STATS)"
+            ).fetchone()
+        assert row is not None
+        return {"path": path, "count": row[1], "size": row[2], "footer": row[3], "history": history}
+
+
+def restamp(file: DeleteFile, snapshot_id: int) -> DeleteFile:
+    """Writes a delete file again under its name, with another snapshot id for this transaction's deletes."""
+    source = "'" + file.whole_path.replace("'", "''") + "'"
+    scratch = file.whole_path + ".new"
+    target = "'" + scratch.replace("'", "''") + "'"
+    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
+        column = "_ducklake_internal_snapshot_id"
+        changed = f"CASE WHEN {column} = {file.stamp} THEN CAST({snapshot_id} AS BIGINT) ELSE {column} END"
+        row = connection.execute(
+            f"COPY (SELECT file_path, pos, {changed} AS {column} FROM read_parquet({source}) ORDER BY pos) TO {target} "
+            f"(FORMAT parquet, FIELD_IDS {_FIELDS}, RETURN_STATS)"
+        ).fetchone()
+    assert row is not None
+    os.replace(scratch, file.whole_path)
+    return replace(file, stamp=snapshot_id, file_size_bytes=row[2], footer_size=row[3])
+
+
+def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, int]:
+    """The change that deletes rows, and how many there are.
+
+    Args:
+        target: The table.
+        matching: A DataFrame with the columns `FILE_ID`, `filename` and `file_row_number` of the rows to delete.
+    """
+    tx, table = target.tx, target.table
+    edit = tx.edits.tables.get(table.table_id)
+    files = _files(target, edit)
+    encoding = DeleteEncoding(
+        local_path(target.folder), target.inline_limit, tx.snapshot.snapshot_id + 1, files
+    )
+    name = F.when(F.col(FILE_ID).isNull(), F.col("filename"))
+    grouped = (
+        matching.select(F.col(FILE_ID).alias("f"), name.alias("n"), F.col("file_row_number").alias("p"))
+        .groupBy("f", "n")
+        .agg(F.collect_list("p").alias("p"))
+    )
+    answers = [json.loads(row[0]) for row in grouped.mapInArrow(encoding, "info string").collect()]
+    if not answers:
+        return None, 0
+    tx.restamp = restamp
+    tx.written += [answer["written"]["path"] for answer in answers if "written" in answer]
+    return _change(target, edit, files, answers), sum(answer["count"] for answer in answers)
+
+
+def _change(
+    target: Target, edit: TableEdit | None, files: Mapping[int, _File], answers: Sequence[Mapping[str, Any]]
+) -> DeleteRows:
+    deletes: list[FileDeletes] = []
+    own_files: list[tuple[int, DeleteFile | None]] = []
+    inlined: list[tuple[str, tuple[int, ...]]] = []
+    own_rows: frozenset[int] = frozenset()
+    for answer in answers:
+        file_id = answer["file"]
+        if file_id is None:
+            if answer["name"] is None:
+                own_rows = frozenset(position - 10**18 for position in answer["positions"])
+            else:
+                inlined.append((answer["name"], tuple(answer["positions"])))
+            continue
+        written = _delete_file(target, files[file_id], answer.get("written"))
+        before_file = files[file_id].delete_file
+        if files[file_id].pending and before_file is not None and (written or answer.get("ended")):
+            os.remove(before_file)  # of this transaction, and now part of the new one
+        if file_id < 0:
+            own_files.append((-1 - file_id, written))
+            continue
+        before = edit.deletes.get(file_id) if edit is not None else None
+        positions = (before.inlined if before else ()) + tuple(answer.get("positions", ()))
+        file = written or (before.file if before else None)
+        deletes.append(FileDeletes(file_id, positions, file, bool(answer.get("ended"))))
+    return DeleteRows(target.table, tuple(deletes), tuple(inlined), tuple(own_files), own_rows)
+
+
+def _delete_file(target: Target, file: _File, written: Mapping[str, Any] | None) -> DeleteFile | None:
+    if written is None:
+        return None
+    replaces = None
+    if file.delete_id is not None and file.delete_path is not None:
+        replaces = (file.delete_id, *file.delete_path)
+    return DeleteFile(
+        path=os.path.basename(written["path"]),
+        whole_path=written["path"],
+        delete_count=written["count"],
+        file_size_bytes=written["size"],
+        footer_size=written["footer"],
+        begin_snapshot=file.delete_begin if written["history"] else None,
+        stamp=target.tx.snapshot.snapshot_id + 1 if written["history"] else None,
+        replaces=replaces,
+    )
+
+
+def _files(target: Target, edit: TableEdit | None) -> dict[int, _File]:
+    """The table's files with the deletes that the transaction sees."""
+    tx, table = target.tx, target.table
+    found: dict[int, _File] = {}
+    if edit is not None:
+        for place, data in enumerate(edit.files):
+            own = edit.own_deletes.get(place)
+            found[-1 - place] = _File(
+                data.whole_path,
+                data.record_count,
+                delete_file=own.whole_path if own else None,
+                delete_count=own.delete_count if own else 0,
+                pending=own is not None,
+            )
+    if is_local(table.table_id) or (edit is not None and edit.emptied is not None):
+        return found
+    at = tx.snapshot.snapshot_id
+    live = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
+    rows = tx.store.query(
+        "SELECT d.data_file_id, d.path, d.path_is_relative, d.record_count, x.delete_file_id, x.path, "
+        "x.path_is_relative, x.delete_count, x.begin_snapshot, x.format FROM "
+        f"(SELECT * FROM ducklake_data_file WHERE table_id = ? AND {live}) d LEFT JOIN "
+        f"(SELECT * FROM ducklake_delete_file WHERE table_id = ? AND {live}) x ON x.data_file_id = d.data_file_id",
+        (table.table_id, at, at, table.table_id, at, at),
+    )
+    gone = _inlined_counts(target)
+    folder = target.folder
+    for file_id, path, relative, count, delete_id, delete_path, delete_relative, deleted, begin, kind in rows:
+        file = _File(local_path(folder + path if relative else path), int(count), gone.get(file_id, 0))
+        if delete_id is not None:
+            if kind != "parquet":
+                raise DuckLakeError(
+                    f'Cannot delete from table "{table.name}": data file {file_id} has a deletion vector '
+                    f"({delete_path}). Rewrite the table's files first (ducklake_rewrite_data_files in DuckDB)."
+                )
+            whole = folder + delete_path if delete_relative else delete_path
+            inside = whole.startswith(target.data_path)
+            scheduled = (whole[len(target.data_path) :] if inside else whole, inside)
+            file = replace(
+                file,
+                delete_file=local_path(whole),
+                delete_count=int(deleted),
+                delete_begin=int(begin),
+                delete_id=int(delete_id),
+                delete_path=scheduled,
+            )
+        found[int(file_id)] = _with_pending(file, edit.deletes.get(file_id) if edit else None)
+    return found
+
+
+def _with_pending(file: _File, deletes: FileDeletes | None) -> _File:
+    if deletes is None:
+        return file
+    file = replace(file, gone=file.gone + len(deletes.inlined))
+    if deletes.file is None:
+        return file
+    return replace(
+        file,
+        delete_file=deletes.file.whole_path,
+        delete_count=deletes.file.delete_count,
+        delete_begin=file.delete_begin if deletes.file.begin_snapshot is not None else 0,
+        pending=True,
+    )
+
+
+def _inlined_counts(target: Target) -> dict[int, int]:
+    name = f"ducklake_inlined_delete_{target.table.table_id}"
+    if not target.tx.store.has_table(name):
+        return {}
+    rows = target.tx.store.query(
+        f'SELECT file_id, count(*) FROM "{name}" WHERE begin_snapshot <= ? GROUP BY file_id',
+        (target.tx.snapshot.snapshot_id,),
+    )
+    return {int(file_id): int(count) for file_id, count in rows}
