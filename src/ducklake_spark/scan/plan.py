@@ -14,6 +14,7 @@ from ducklake_spark.catalog.store import Query, Store
 from ducklake_spark.errors import DuckLakeError, NotFoundError
 from ducklake_spark.format import paths
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef
+from ducklake_spark.format.partitioning import PartitionKey
 from ducklake_spark.scan.inlined import InlinedTable
 from ducklake_spark.scan.recipe import History, NameMap, Node, Recipe, epochs, recipe
 from ducklake_spark.scan.types import TypeChoices
@@ -84,6 +85,8 @@ class ScanPlan:
     """The lake's newest snapshot when the plan was made: nothing can have moved while it is the newest."""
     next_file_id: int
     """Files with this id or a higher one were written later, and hold nothing that this plan does not know of."""
+    bucket_keys: tuple[tuple[int, int, int, int], ...] = ()
+    """Every bucket key that the table ever had: specification, index of the key, column and number of buckets."""
 
     @property
     def table_path(self) -> str:
@@ -127,7 +130,7 @@ def _make_plan(
 ) -> tuple[ScanPlan, int]:
     at = snapshot.snapshot_id
     inlined_delete = f"ducklake_inlined_delete_{table.table_id}"
-    newest, exists, tables, columns, formats, versions = store.query_many(
+    newest, exists, tables, columns, formats, versions, keys = store.query_many(
         [
             ("SELECT max(snapshot_id), max(next_file_id) FROM ducklake_snapshot", ()),
             (f"SELECT 1 FROM ({store.tables_sql()}) AS t WHERE t.table_name = ?", (inlined_delete,)),
@@ -148,6 +151,11 @@ def _make_plan(
             ),
             (
                 "SELECT schema_version, begin_snapshot FROM ducklake_schema_versions WHERE table_id = ?",
+                (table.table_id,),
+            ),
+            (
+                "SELECT partition_id, partition_key_index, column_id, transform FROM ducklake_partition_column "
+                "WHERE table_id = ?",
                 (table.table_id,),
             ),
         ]
@@ -179,6 +187,11 @@ def _make_plan(
         ),
         int(newest[0][0] or 0),
         int(newest[0][1] or 0),
+        tuple(
+            (int(partition_id), int(index), int(column_id), buckets)
+            for partition_id, index, column_id, transform in keys
+            if (buckets := PartitionKey(int(column_id), str(transform)).buckets) is not None
+        ),
     )
     if not nodes:
         raise NotFoundError(f"The catalog has no columns of {plan.title}: it was dropped and expired.")

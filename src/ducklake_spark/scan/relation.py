@@ -40,7 +40,11 @@ class FileSource(Protocol):
 
     @property
     def title(self) -> str:
-        """What `explain()` shows."""
+        """What `explain()` shows: lake, table and snapshot."""
+
+    @property
+    def total(self) -> int:
+        """How many files there are without any filter."""
 
     @property
     def token(self) -> str:
@@ -129,13 +133,13 @@ class _FileIndex:
         self._jvm = _jvm(spark)
         self._partition_schema = _to_jvm(self._jvm, StructType([]))
         self._lock = threading.Lock()
-        self._shown = source.title
+        self._shown = f"{source.title}: {source.total} files"
 
     def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:
         filters = [tree_of(data_filters.apply(i)) for i in range(data_filters.size())]
         files = self._source.files(filters)
         with self._lock:
-            self._shown = f"{self._source.title}, {len(files)} kept"
+            self._shown = f"{self._source.title}: {len(files)} of {self._source.total} files"
         no_values = self._gateway.new_array(self._jvm.java.lang.Object, 0)
         row = self._jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(no_values)
         directory = self._jvm.org.apache.spark.sql.execution.datasources.PartitionDirectory.apply(
@@ -206,7 +210,8 @@ class _FileIndex:
 def tree_of(expression: Any) -> Any:
     """A Catalyst expression as nested dicts with `class`, its own properties and `children`.
 
-    Literals keep Catalyst's internal values as text. None if the expression cannot be printed: it decides nothing.
+    Literals keep Catalyst's internal values as text; the JSON has sets not at all, and days and instants only as they
+    are shown in some zone. None if the expression cannot be printed: it decides nothing.
     """
     try:
         nodes = iter(json.loads(expression.toJSON()))
@@ -220,19 +225,21 @@ def tree_of(expression: Any) -> Any:
         node["class"] = node["class"].removeprefix(_PACKAGE)
         node["children"] = [build((*path, i)) for i in range(node["num-children"])]
         if node["class"] == "InSet":
-            node["values"] = _set_values(expression, path)
+            separator = uuid.uuid4().hex
+            node["values"] = _at(expression, path).hset().mkString(separator).split(separator)
+        elif (
+            node["class"] == "Literal" and node.get("dataType") in ("date", "timestamp") and node.get("value")
+        ):
+            node["value"] = str(_at(expression, path).value())
         return node
 
     return build(())
 
 
-def _set_values(expression: Any, path: tuple[int, ...]) -> list[str]:
-    """The values of an InSet, which its JSON leaves out."""
+def _at(expression: Any, path: tuple[int, ...]) -> Any:
     for index in path:
         expression = expression.children().apply(index)
-    separator = uuid.uuid4().hex
-    text: str = expression.hset().mkString(separator)
-    return text.split(separator)
+    return expression
 
 
 def _path_text(title: str) -> str:
