@@ -585,7 +585,7 @@ class Lake:
     # Answers as DataFrames.
 
     def snapshots(self) -> DataFrame:
-        """All snapshots, with the columns and values of the extension's `snapshots()`."""
+        """All snapshots, with the columns and values of the extension's `snapshots()`; newer ones than its own too."""
         rows = [
             (
                 snapshot_id,
@@ -606,11 +606,10 @@ class Lake:
 
     def _snapshot_rows(self) -> list[tuple[Any, ...]]:
         self._require_open()
-        where = "" if self._pinned is None else f" WHERE s.snapshot_id <= {self._pinned.snapshot_id}"
         return self._store.query(
             f"SELECT s.snapshot_id, {self._store.micros_sql('s.snapshot_time')}, s.schema_version, c.changes_made, "
             "c.author, c.commit_message, c.commit_extra_info FROM ducklake_snapshot s LEFT JOIN "
-            f"ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id{where} ORDER BY s.snapshot_id"
+            "ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id ORDER BY s.snapshot_id"
         )
 
     def current_snapshot(self) -> DataFrame:
@@ -629,10 +628,10 @@ class Lake:
         for (key, scope, scope_id), value in sorted(tx.options.stored.items(), key=_option_order):
             entry = None
             if scope == "schema" and scope_id in schemas:
-                entry = duckdb_sql.quote_if_needed(schemas[scope_id].name)
+                entry = schemas[scope_id].name
             elif scope == "table" and scope_id is not None:
                 table = tx.table_of(scope_id)
-                entry = _dotted(schemas[table.schema_id], table.name) if table is not None else None
+                entry = f"{schemas[table.schema_id].name}.{table.name}" if table is not None else None
             description = OPTIONS[key].description if key in OPTIONS else None
             rows.append((key, description, value, (scope or "global").upper(), entry))
         return self.spark.createDataFrame(
@@ -682,7 +681,7 @@ def _commit_info(author: str | None, message: str | None, extra_info: str | None
 
 
 def _option_order(item: tuple[OptionKey, str]) -> tuple[str, int, int]:
-    """By name, and for each name tables, schemas and the lake, as the extension lists them."""
+    """By name, as the extension lists them, and for each name tables, schemas and the lake."""
     (key, scope, scope_id), _ = item
     return key, {"table": 0, "schema": 1}.get(scope or "", 2), scope_id or 0
 
