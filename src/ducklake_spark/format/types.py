@@ -399,6 +399,8 @@ _DIGITS = {
     "uint16": 5,
     "uint32": 10,
     "uint64": 20,
+    "int128": 38,  # 39 really, but then there would be no decimal for it; the extension accepts this one too
+    "uint128": 38,
 }
 _TIMES = {
     "date": ("timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz"),
@@ -411,7 +413,8 @@ _TIMES = {
 def can_promote(old: DataType, new: DataType) -> bool:
     """Whether a column that is not nested may change its type this way: what the extension accepts.
 
-    One exception: the extension also lets a decimal lose digits (`decimal(5,2)` to `decimal(38,0)`); that is refused.
+    One exception: the extension lets any number become a decimal of 38 digits, even one that cannot hold it
+    (`decimal(5,2)` to `decimal(38,0)`, `int32` to `decimal(38,38)`); that is refused.
     """
     if old == new:
         return True
@@ -438,8 +441,7 @@ def _can_promote_integer(old: str, new: DataType) -> bool:
     if new.name in ("float32", "float64"):
         return True
     if isinstance(new, Decimal):
-        # The extension takes any decimal of 38 digits for the 128-bit integers, whose digits fit nowhere.
-        return new.precision == 38 if old not in _DIGITS else new.precision - new.scale >= _DIGITS[old]
+        return new.precision - new.scale >= _DIGITS[old]
     if old in _SIGNED:
         return new.name in _SIGNED[_SIGNED.index(old) + 1 :]
     width = _UNSIGNED.index(old)
