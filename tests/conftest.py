@@ -22,6 +22,11 @@ hypothesis.settings.register_profile("deep", deadline=None, max_examples=5000)
 hypothesis.settings.load_profile("deep" if os.environ.get("DUCKLAKE_SPARK_TEST_DEEP") else "quick")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # PySpark 4.0 leaves the sockets of collect() to the garbage collector.
+    config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
+
+
 @pytest.fixture(scope="session")
 def _oracle_process() -> Iterator[Oracle]:
     with Oracle() as oracle:

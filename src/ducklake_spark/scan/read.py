@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.store import Store
-from ducklake_spark.errors import InvalidInputError, did_you_mean
+from ducklake_spark.errors import DuckLakeError, InvalidInputError, did_you_mean
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef
 from ducklake_spark.format.types import fold
@@ -114,7 +114,22 @@ def read_table(
     options = options or ReadOptions()
     choices = choices_of(spark, options.timestamp_ns)
     plan = make_plan(store, lake, schema, table, snapshot, choices)
+    _require_readable(spark, plan)
     return _Reader(spark, store, plan, _wanted(options, table), pending or Pending()).frame()
+
+
+def _require_readable(spark: SparkSession, plan: ScanPlan) -> None:
+    new = [
+        node
+        for column in plan.table.columns
+        for node in column.walk()
+        if node.type in ("variant", "geometry")
+    ]
+    if new and plan.total_files and tuple(map(int, spark.version.split(".")[:2])) < (4, 1):
+        raise DuckLakeError(
+            f'{plan.title} has a column "{new[0].name}" of type {new[0].type}. The Parquet library of Spark '
+            f"{spark.version} cannot open files with such columns; Spark 4.1 and later can."
+        )
 
 
 def _wanted(options: ReadOptions, table: TableDef) -> tuple[str, ...]:

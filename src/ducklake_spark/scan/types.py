@@ -251,7 +251,9 @@ def _uuid_text(column: Column) -> Column:
 
 
 def _little_endian(column: Column, start: int) -> Column:
-    return F.conv(F.hex(F.reverse(F.substring(column, start, 4))), 16, 10).cast("long")
+    digits = F.hex(column)
+    turned = F.concat(*(F.substring(digits, 2 * (start + byte) - 1, 2) for byte in (3, 2, 1, 0)))
+    return F.conv(turned, 16, 10).cast("long")
 
 
 def _interval_parts(column: Column) -> Column:
