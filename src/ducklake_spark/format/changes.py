@@ -132,7 +132,7 @@ def parse_changes(text: str | None) -> ChangeSet:
     """The value of a `changes_made` text.
 
     Raises:
-        CatalogError: A change that format 1.0 does not have.
+        CatalogError: A change that format 1.0 does not have, or one that cannot be read.
     """
     changes = ChangeSet()
     for entry in _split(text or ""):
@@ -144,13 +144,19 @@ def parse_changes(text: str | None) -> ChangeSet:
                 "written by a newer version. Upgrade ducklake-spark."
             )
         target = getattr(changes, name)
-        if isinstance(target, set):
-            target.add(int(value))
-        elif word == "created_schema":
-            target.extend(parse_quoted_list(value))
-        else:
-            schema, _, rest = _split_name(value)
-            target.append((schema, rest))
+        try:
+            if isinstance(target, set):
+                target.add(int(value))
+            elif word == "created_schema":
+                target.extend(parse_quoted_list(value))
+            else:
+                schema, _, rest = _split_name(value)
+                target.append((schema, rest))
+        except (ValueError, IndexError) as error:
+            raise CatalogError(
+                f'A snapshot of the lake says that it made the change "{entry}", which cannot be read: '
+                "ducklake_snapshot_changes is damaged."
+            ) from error
     return changes
 
 

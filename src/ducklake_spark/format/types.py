@@ -132,6 +132,7 @@ _FOREIGN = {
     "null": "give the column a type",
 }
 
+_DEEPEST = 100
 _ELSEWHERE = {
     "DEFAULT": "; give defaults as defaults={column: value}",
     "COMMENT": "; comment on columns with set_comment()",
@@ -205,7 +206,7 @@ class _Parser:
             else:
                 self.tokens.append(("number", number) if number is not None else ("mark", mark))
             position = match.end()
-        self.at = 0
+        self.at = self.depth = 0
 
     def error(self, reason: str) -> InvalidInputError:
         return InvalidInputError(f'Cannot read the {self.what} "{self.text}": {reason}.')
@@ -235,7 +236,13 @@ class _Parser:
             raise self.error(f"unexpected {self.peek()[1]!r}")
 
     def type(self) -> DataType:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise InvalidInputError(
+                f'The type "{self.text[:40]}..." is too deeply nested: {_DEEPEST} levels are allowed.'
+            )
         parsed = self.plain_type()
+        self.depth -= 1
         while self.accept("["):
             kind, size = self.peek()
             if kind == "number":
