@@ -95,6 +95,8 @@ def _inlined(
         )
         rows = [(row_id + i, None, *row) for i, row in enumerate(batch.rows)]
         row_id += len(rows)
+        if not rows:
+            continue
         arrow = decode(rows, InlinedTable("pending", 0, nodes), table.columns, tx.store.kind, choices)
         frame = frame_of(lake.spark, arrow, table.columns, choices)
         result = frame if result is None else result.unionByName(frame)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from ducklake_spark.times import Timestamp
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from ducklake_spark.merge import MergeBuilder
     from ducklake_spark.write.insert import Added
 
 _WRONG_STATISTICS = ("timetz", "interval")
@@ -240,6 +241,51 @@ class Table:
         if change is not None:
             tx.apply(change)
         return count
+
+    def update(self, assignments: Mapping[str, Any], condition: str | Column | None = None) -> int:
+        """Gives columns new values in the rows for which the condition holds. The rows keep their row ids.
+
+        >>> table = getfixture("lake").create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.insert([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]), table.update({"b": "concat(b, a)"}, "a > 1")
+        (2, 1)
+
+        Args:
+            assignments: By column, or by the path of a field, SQL text, a Column or a plain value that is no text.
+            condition: SQL text or a Column; all rows without one.
+
+        Returns:
+            How many rows.
+        """
+        from ducklake_spark.reading import read
+        from ducklake_spark.write.insert import Target, rows_to_add
+        from ducklake_spark.write.rowlevel import HIDDEN, changed_rows, delete_matching
+
+        if not assignments:
+            raise InvalidInputError(f'The update of table "{self._name}" assigns no column.')
+        with self._change() as (tx, table):
+            frame = read(self._lake, (self._schema_name, self._name), HIDDEN, "long", tx)
+            matching = frame if condition is None else frame.where(condition)
+            changed = changed_rows(matching, assignments, table)
+            schema = tx.schema_of(table.schema_id)
+            target = Target(tx, schema, table, self._lake.data_path, has_row_ids=True)
+            added = rows_to_add(target, changed.drop(*HIDDEN), lambda: self._lake.spark)
+            change, count = delete_matching(target, changed)
+            if change is not None:
+                tx.apply(change)
+            _apply(tx, added)
+            return count
+
+    def merge(self, source: DataFrame, on: str | Column, *, merge_schema: bool = False) -> MergeBuilder:
+        """Begins a merge; see `MergeBuilder`.
+
+        Args:
+            source: The rows to merge in.
+            on: When a row of the source matches one of the table: SQL text or a Column over `source` and `target`.
+            merge_schema: Add columns of the source that the table does not have, in the same snapshot.
+        """
+        from ducklake_spark.merge import MergeBuilder
+
+        return MergeBuilder(self, source, on, merge_schema=merge_schema)
 
     def insert(self, rows: Any, *, merge_schema: bool = False) -> int:
         """Adds rows: a DataFrame, an Arrow table, a pandas DataFrame, or a list of dicts, tuples or Rows.

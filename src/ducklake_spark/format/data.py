@@ -40,6 +40,8 @@ class InlineBatch:
     """The table's columns when the rows were made."""
     kind: str = "duckdb"
     """The kind of the catalog database."""
+    row_ids: tuple[int | None, ...] = ()
+    """For new versions of rows, the ids that they keep; None for a row that gets a new one."""
 
     @property
     def record_count(self) -> int:

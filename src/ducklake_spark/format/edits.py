@@ -307,9 +307,10 @@ def _without(batches: list[InlineBatch], places: frozenset[int]) -> list[InlineB
     """The batches less some rows. Their statistics stay: bounds need not be tight."""
     result, start = [], 0
     for batch in batches:
-        kept = [row for i, row in enumerate(batch.rows, start) if i not in places]
+        kept = [i for i in range(len(batch.rows)) if start + i not in places]
         start += len(batch.rows)
-        result.append(replace(batch, rows=kept))
+        row_ids = tuple(batch.row_ids[i] for i in kept) if batch.row_ids else ()
+        result.append(replace(batch, rows=[batch.rows[i] for i in kept], row_ids=row_ids))
     return result
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
+from itertools import zip_longest
 from typing import Any, Union
 
 from ducklake_spark.format.changes import format_changes
@@ -291,7 +292,8 @@ class _Builder:
             self.batch.delete_tables.append(name)
             self._insert(name, *positions)
         for name, row_ids in edit.ended_rows.items():
-            self._end(f'"{name}"', "row_id", sorted(row_ids))
+            # Not the new versions of the same rows, which this snapshot begins.
+            self._end(f'"{name}"', "row_id", sorted(row_ids), " AND begin_snapshot < ?", [begin])
         rows = []
         for file_id, file in self.own_delete_files.get(table_id, ()):
             rows.append(self._delete_row(file, table_id, file_id))
@@ -345,7 +347,7 @@ class _Builder:
 
     def _added(self, edit: TableEdit, table: TableDef, table_id: int, inlined_table: str | None) -> None:
         stats, begin = self._state(table).stats, self.batch.snapshot_id
-        row_id, size = stats.next_row_id, stats.file_size_bytes
+        row_id, size, count = stats.next_row_id, stats.file_size_bytes, stats.record_count
         files, columns, variants, values = [], [], [], []
         for place, file in enumerate(edit.files):
             file_id, self.batch.next_file_id = self.batch.next_file_id, self.batch.next_file_id + 1
@@ -361,6 +363,7 @@ class _Builder:
             ]
             values += [(file_id, table_id, i, value) for i, value in enumerate(file.partition_values)]
             row_id += file.record_count
+            count += file.record_count
             size += file.file_size_bytes
         if not edit.files:
             self.batch.next_file_id += 1  # a sign that data changed, although there is no file
@@ -370,16 +373,18 @@ class _Builder:
         self._insert("ducklake_file_partition_value", *values)
         for batch in (each.remapped(table.columns) for each in edit.batches):
             assert inlined_table is not None
-            rows = [(row_id + i, begin, None, *row) for i, row in enumerate(batch.rows)]
+            rows = []
+            for kept, row in zip_longest(batch.row_ids, batch.rows):
+                rows.append((row_id if kept is None else kept, begin, None, *row))
+                row_id += 1 if kept is None else 0
+                count += 1
             self.batch.statements.append(InsertInlined(inlined_table, rows, batch.casts))
-            row_id += batch.record_count
-        self._table_stats(edit, table, table_id, row_id, size)
+        self._table_stats(edit, table, table_id, row_id, size, count)
 
     def _table_stats(
-        self, edit: TableEdit, table: TableDef, table_id: int, next_row_id: int, size: int
+        self, edit: TableEdit, table: TableDef, table_id: int, next_row_id: int, size: int, count: int
     ) -> None:
         stats = self._state(table).stats
-        count = stats.record_count + next_row_id - stats.next_row_id
         types = {node.column_id: node.type for node, _ in walk_all(table.columns)}
         merged = merge_table(stats, added_statistics(edit.files, edit.batches, types), table.columns)
         if stats.stored:

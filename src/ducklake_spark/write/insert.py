@@ -7,9 +7,10 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyspark.sql.types as spark_types
@@ -22,15 +23,20 @@ from ducklake_spark.format import duckdb_sql, paths
 from ducklake_spark.format.columns import ColumnDef, find
 from ducklake_spark.format.data import DataFile
 from ducklake_spark.format.edits import InlineRows, InsertFiles
-from ducklake_spark.format.objects import SchemaDef, TableDef
+from ducklake_spark.format.objects import SchemaDef, TableDef, is_local, uuid7
 from ducklake_spark.format.options import DEFAULT_TARGET_FILE_SIZE
-from ducklake_spark.format.statistics import ColumnStats, geometry_stats
-from ducklake_spark.format.types import duckdb_name, fold, quote
-from ducklake_spark.write.encode import FAILURE_MARK, EncodedColumn, EncodedKey, Encoding
-from ducklake_spark.write.expressions import check_assignable, stored_sql
-from ducklake_spark.write.inline import inline_rows, not_null_error, spark_type_of
+from ducklake_spark.format.statistics import WIDE_INTEGERS, ColumnStats, geometry_stats
+from ducklake_spark.format.types import duckdb_name, quote
+from ducklake_spark.write import spark_encoder
+from ducklake_spark.write.encode import FAILURE_MARK, NULL_REASON, EncodedColumn, Encoding
+from ducklake_spark.write.expressions import carried, check_assignable, stored_sql
+from ducklake_spark.write.inline import inline_rows, misfit_error, not_null_error
+from ducklake_spark.write.keys import encoded_keys, together
+from ducklake_spark.write.local import LocalRows, local_rows
+from ducklake_spark.write.variants import variant_column_stats
 
-_COUNTED = ("timetz", "interval")
+_COUNTED = ("timetz", "interval", "variant")
+"""Types whose NULLs DuckDB's statistics do not count."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,8 @@ class Target:
     schema: SchemaDef
     table: TableDef
     data_path: str
+    has_row_ids: bool = False
+    """Whether the rows are new versions of old ones: they bring their row ids in the column `ROW_ID`."""
 
     @property
     def folder(self) -> str:
@@ -61,6 +69,10 @@ class Target:
         return self.tx.options.get(key, schema_id=self.table.schema_id, table_id=self.table.table_id)
 
 
+ROW_ID = "_ducklake_internal_row_id"
+_ROW_ID_FIELD = 2147483540
+
+T = TypeVar("T")
 Fields = Sequence[tuple[str, spark_types.DataType]]
 
 
@@ -90,89 +102,44 @@ def rows_to_add(target: Target, source: Any, spark: Callable[[], SparkSession]) 
     """
     if isinstance(source, DataFrame) or type(source).__module__.startswith("pyspark.sql.connect"):
         return _insert_frame(target, source)
-    local = _local_table(target.table, source)
-    if local.num_rows == 0:
+    return _insert_local(target, local_rows(target.table, source))
+
+
+def _insert_local(target: Target, local: LocalRows) -> Added:
+    """Rows that are here already need no Spark job: this process writes them."""
+    _values(target, local.fields, local.partial)
+    if local.table.num_rows == 0:
         return None
-    if local.num_rows <= target.inline_limit:
-        fields = [(part.name, spark_type_of(part.type)) for part in local.schema]
-        return _inline(target, local.rename_columns([f"c{i}" for i in range(local.num_columns)]), fields)
-    return _insert_frame(target, spark().createDataFrame(_for_spark(local)))
-
-
-def _for_spark(local: pa.Table) -> pa.Table:
-    """Columns of only NULLs get a type that Spark has."""
-    for i, part in enumerate(local.schema):
-        if pa.types.is_null(part.type):
-            local = local.set_column(i, part.name, local.column(i).cast(pa.string()))
-    return local
-
-
-def _local_table(table: TableDef, source: Any) -> pa.Table:
-    if isinstance(source, pa.Table):
-        return source
-    if isinstance(source, pa.RecordBatch):
-        return pa.Table.from_batches([source])
-    if hasattr(source, "to_arrow") and not hasattr(source, "columns"):
-        return source.to_arrow()
-    if type(source).__module__.startswith("pandas"):
-        return pa.Table.from_pandas(source, preserve_index=False)
-    if isinstance(source, (str, bytes, Mapping)) or not isinstance(source, Iterable):
-        raise InvalidInputError(
-            f'Cannot insert {type(source).__name__} into table "{table.name}": give a DataFrame, an Arrow table, a '
-            "pandas DataFrame, or a list of dicts or tuples."
-        )
-    return _rows_table(table, list(source))
-
-
-def _rows_table(table: TableDef, rows: list[Any]) -> pa.Table:
-    dicts = []
-    names = [column.name for column in table.columns]
-    for row in rows:
-        if hasattr(row, "asDict"):
-            row = row.asDict(recursive=True)
-        if isinstance(row, Mapping):
-            dicts.append(dict(row))
-        elif isinstance(row, (tuple, list)):
-            if len(row) != len(names):
-                raise InvalidInputError(
-                    f'A row has {len(row)} values, but table "{table.name}" has {len(names)} columns: {row!r}. Give '
-                    "rows as dicts to leave columns out."
-                )
-            dicts.append(dict(zip(names, row, strict=True)))
-        else:
-            raise InvalidInputError(f'{row!r} is not a row for table "{table.name}": give dicts or tuples.')
-    keys = list(dict.fromkeys(key for row in dicts for key in row))
-    arrays = []
-    for key in keys:
-        try:
-            arrays.append(pa.array([row.get(key) for row in dicts]))
-        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-            raise InvalidInputError(
-                f'The values of column "{key}" for table "{table.name}" are not of one type: {error}'
-            ) from error
-    return pa.Table.from_arrays(arrays, names=keys)
+    if local.table.num_rows <= target.inline_limit:
+        return _inline(target, local.table, local.fields, local.partial)
+    with _job(target) as job:
+        encoding = _encoding(target, local.fields, job, 0, local.partial)
+        return _added_files(target, _explained(target, lambda: list(_results(encoding(local.batches())))))
 
 
 def _insert_frame(target: Target, frame: Any) -> Added:
     fields = [(part.name, part.dataType) for part in frame.schema.fields]
     if not fields:
         raise InvalidInputError(f'The DataFrame for table "{target.table.name}" has no columns.')
-    prepared = frame.select(*[_prepared(frame, i, part).alias(f"c{i}") for i, (_, part) in enumerate(fields)])
+    places = _places(target, fields)
+    # By place: names may have dots in them, or differ by case only.
+    renamed = frame.toDF(*[f"c{i}" for i in range(len(fields))])
+    targets = {place: column for column, place in places.items()}
+    columns = []
+    for i, (name, part) in enumerate(fields):
+        column, travels = F.col(f"c{i}"), part
+        if i in targets:
+            wanted = targets[i].data_type
+            check_assignable(part, wanted, f'"{target.table.name}.{targets[i].name}"')
+            column, travels = carried(column, part, wanted)
+        columns.append(column.alias(f"c{i}"))
+        fields[i] = (name, travels)
+    prepared = renamed.select(*columns)
     limit = target.inline_limit
     if limit and 0 <= _max_rows(frame) <= limit:
         local = prepared.toArrow()
         return _inline(target, local, fields) if local.num_rows else None
     return _write_files(target, prepared, fields, limit)
-
-
-def _prepared(frame: Any, position: int, part: spark_types.DataType) -> Any:
-    """The column as a worker can take it: a variant travels as JSON."""
-    column = (
-        frame[frame.columns[position]]
-        if len(set(frame.columns)) == len(frame.columns)
-        else F.col(frame.columns[position])
-    )
-    return F.to_json(column) if isinstance(part, spark_types.VariantType) else column
 
 
 def _max_rows(frame: Any) -> int:
@@ -183,30 +150,45 @@ def _max_rows(frame: Any) -> int:
     return int(known.get()) if known.isDefined() else -1
 
 
-def _values(target: Target, fields: Fields) -> list[str]:
-    """For each column of the table, the SQL of the value to store over `c0`, `c1` ..."""
+def _places(target: Target, fields: Fields) -> dict[ColumnDef, int]:
+    """By column of the table, the place of its values in the rows.
+
+    Raises:
+        InvalidInputError: A column is unknown, or there twice.
+    """
     table = target.table
-    given: dict[str, int] = {}
+    places: dict[ColumnDef, int] = {}
     for position, (name, _) in enumerate(fields):
-        if find(table.columns, name) is None:
+        if target.has_row_ids and name == ROW_ID:
+            continue
+        column = find(table.columns, name)
+        if column is None:
             near = did_you_mean(name, [column.name for column in table.columns])
             raise InvalidInputError(
                 f'Table "{table.name}" has no column "{name}".{near} Drop it, or insert with '
                 "merge_schema=True to add it."
             )
-        if fold(name) in given:
+        if column in places:
             raise InvalidInputError(f'The rows for table "{table.name}" have two columns named "{name}".')
-        given[fold(name)] = position
+        places[column] = position
+    return places
+
+
+def _values(target: Target, fields: Fields, partial: frozenset[int] = frozenset()) -> list[str]:
+    """For each column of the table, the SQL of the value to store over `c0`, `c1` ..."""
+    table, places = target.table, _places(target, fields)
     values = []
     for column in table.columns:
-        found = given.get(fold(column.name))
-        if found is None:
+        place = places.get(column)
+        if place is None:
             values.append(_default_value(column))
             continue
-        source = fields[found][1]
+        source = fields[place][1]
         check_assignable(source, column.data_type, f'"{table.name}.{column.name}"')
-        travels = spark_types.StringType() if isinstance(source, spark_types.VariantType) else source
-        values.append(stored_sql(f"c{found}", travels, column.data_type))
+        value = stored_sql(f"c{place}", source, column.data_type)
+        if place in partial:
+            value = f"CASE WHEN m{place} THEN {value} ELSE {_default_value(column)} END"
+        values.append(value)
     return values
 
 
@@ -220,9 +202,15 @@ def _default_value(column: ColumnDef) -> str:
     return f"CAST({duckdb_sql.once_or_per_row(column.default_value)} AS {name})"
 
 
-def _inline(target: Target, local: pa.Table, fields: Fields) -> Added:
-    batch = inline_rows(target.table, local, _values(target, fields), target.tx.store.kind)
+def _inline(target: Target, local: pa.Table, fields: Fields, partial: frozenset[int] = frozenset()) -> Added:
+    batch = inline_rows(target.table, local, _values(target, fields, partial), target.tx.store.kind)
+    if target.has_row_ids:
+        batch = replace(batch, row_ids=tuple(local.column(_row_id_column(fields)).to_pylist()))
     return InlineRows(target.table, batch)
+
+
+def _row_id_column(fields: Fields) -> str:
+    return f"c{[name for name, _ in fields].index(ROW_ID)}"
 
 
 def local_path(path: str) -> str:
@@ -241,12 +229,20 @@ def local_path(path: str) -> str:
     return os.path.abspath(path)
 
 
-def _encoding(target: Target, fields: Fields, folder: str, limit: int) -> Encoding:
+def _encoding(
+    target: Target, fields: Fields, folder: str, limit: int, partial: frozenset[int] = frozenset()
+) -> Encoding:
     table = target.table
+    _require_writable_types(table)
+    places = {column.column_id: place for column, place in _places(target, fields).items()}
     columns = tuple(
-        EncodedColumn(column.name, value, not column.nulls_allowed)
-        for column, value in zip(table.columns, _values(target, fields), strict=True)
+        EncodedColumn(column.name, value, not column.nulls_allowed, _arriving(places.get(column.column_id)))
+        for column, value in zip(table.columns, _values(target, fields, partial), strict=True)
     )
+    field_ids = [_field_id(column) for column in table.columns]
+    if target.has_row_ids:
+        columns += (EncodedColumn(ROW_ID, f"CAST({_row_id_column(fields)} AS BIGINT)"),)
+        field_ids.append(f"'{ROW_ID}': {_ROW_ID_FIELD}")
     order: tuple[str, ...] = ()
     if table.sorting is not None and target.option("sort_on_insert") != "false":
         order = tuple(
@@ -258,15 +254,31 @@ def _encoding(target: Target, fields: Fields, folder: str, limit: int) -> Encodi
     return Encoding(
         folder=folder,
         columns=columns,
-        field_ids="{" + ", ".join(_field_id(column) for column in table.columns) + "}",
+        field_ids="{" + ", ".join(field_ids) + "}",
         order_by=order,
-        keys=_keys(table),
+        keys=encoded_keys(table),
         hive_folders=target.option("hive_file_pattern") != "false",
         copy_options=_copy_options(target),
         target_file_size=size,
         inline_limit=limit,
         counted=tuple(column.name for column in table.columns if column.type in _COUNTED),
+        variants=tuple(column.name for column in table.columns if column.type == "variant"),
     )
+
+
+def _arriving(place: int | None) -> str | None:
+    return None if place is None else f"c{place}"
+
+
+def _require_writable_types(table: TableDef) -> None:
+    for column in table.columns:
+        for node in column.walk():
+            if node.type == "time_ns" or (node.type == "variant" and node is not column):
+                what = "time_ns" if node.type == "time_ns" else "a variant inside another type"
+                raise InvalidInputError(
+                    f'Column "{column.name}" of table "{table.name}" holds {what}, which no data file can hold. '
+                    "Nothing was written."
+                )
 
 
 def _field_id(column: ColumnDef) -> str:
@@ -289,45 +301,78 @@ def _copy_options(target: Target) -> tuple[str, ...]:
     return tuple(options)
 
 
-def _keys(table: TableDef) -> tuple[EncodedKey, ...]:
-    if table.partitioning is None:
-        return ()
-    names = {column.column_id: column.name for column in table.columns}
-    keys: list[EncodedKey] = []
-    used: set[str] = set()
-    for key in table.partitioning.keys:
-        column = names[key.column_id]
-        if key.buckets is not None:
-            raise DuckLakeError(
-                f'Table "{table.name}" is partitioned by bucket, which cannot be written yet.'
-            )
-        sql = f"CAST({quote(column)} AS VARCHAR)"
-        folder = column
-        if key.transform != "identity":
-            sql, folder = f"CAST({key.transform}({quote(column)}) AS VARCHAR)", key.transform
-        if folder in used:
-            folder = f"{folder}_{column}"
-        used.add(folder)
-        keys.append(EncodedKey(sql, folder))
-    return tuple(keys)
+@contextmanager
+def _job(target: Target) -> Iterator[str]:
+    """A folder for the files of one write, inside the table's; gone at the end. A worker that is late finds none."""
+    job = os.path.join(local_path(target.folder), f"job-{uuid.uuid4()}")
+    os.makedirs(job)
+    try:
+        yield job
+    finally:
+        shutil.rmtree(job, ignore_errors=True)
 
 
 def _write_files(target: Target, prepared: Any, fields: Fields, limit: int) -> Added:
-    folder = local_path(target.folder)
-    job = os.path.join(folder, f"job-{uuid.uuid4()}")
-    encoding = _encoding(target, fields, job, limit)
-    try:
-        arranged = _arranged(target.table, prepared, fields)
-        rows, few = _split(_run(target, arranged, encoding))
+    table = target.table
+    places = {column.column_id: place for column, place in _places(target, fields).items()}
+    with _job(target) as job:
+        row_id = (ROW_ID, _ROW_ID_FIELD) if target.has_row_ids else None
+        planned = spark_encoder.plan(
+            table, prepared, fields, places, target.option, lambda: _row_size(target), row_id
+        )
+        if planned is not None:
+            return _write_by_spark(target, planned, job, limit)
+        encoding = _encoding(target, fields, job, limit)
+        values = dict(
+            zip((column.column_id for column in table.columns), _values(target, fields), strict=True)
+        )
+        rows, few = _split(_run(target, together(table, prepared, places, values), encoding))
         if few is not None and not rows and few.num_rows <= limit:
             return _inline(target, few, fields)
         if few is not None:
             whole = replace(encoding, inline_limit=0)
-            rows += [(path, info) for path, info in _results(whole(few.to_batches()))]
-        files = [_registered(target, folder, path, json.loads(info)) for path, info in rows]
-        target.tx.written += [file.whole_path for file in files]
-    finally:
-        shutil.rmtree(job, ignore_errors=True)
+            rows += _explained(target, lambda: list(_results(whole(few.to_batches()))))
+        return _added_files(target, rows)
+
+
+def _write_by_spark(target: Target, planned: spark_encoder.SparkWrite, job: str, limit: int) -> Added:
+    written = _explained(target, lambda: spark_encoder.write(planned, job))
+    if limit and written and sum(file.rows for file in written) <= limit:
+        few = spark_encoder.rows_of(written, target.table)
+        row_ids = tuple(few.column(few.num_columns - 1).to_pylist()) if target.has_row_ids else ()
+        batch = inline_rows(
+            target.table, few, [f"c{i}" for i in range(len(target.table.columns))], target.tx.store.kind
+        )
+        return InlineRows(target.table, replace(batch, row_ids=row_ids) if row_ids else batch)
+    hive = target.option("hive_file_pattern") != "false"
+    files = []
+    for file in written:
+        described = DataFile(
+            path=(file.folder if hive else "") + f"ducklake-{uuid7()}.parquet",
+            path_is_relative=True,
+            record_count=file.rows,
+            file_size_bytes=file.size,
+            footer_size=file.footer_size,
+            columns=file.columns,
+            partition_values=file.partition_values,
+        )
+        files.append(_moved(target, file.path, described))
+    return InsertFiles(target.table, tuple(files)) if files else None
+
+
+def _row_size(target: Target) -> float | None:
+    """What a row takes in the table's files so far."""
+    if is_local(target.table.table_id):
+        return None
+    asked = "SELECT file_size_bytes, record_count FROM ducklake_table_stats WHERE table_id = ?"
+    rows = target.tx.store.query(asked, (target.table.table_id,))
+    return rows[0][0] / rows[0][1] if rows and rows[0][0] and rows[0][1] else None
+
+
+def _added_files(target: Target, rows: Iterable[tuple[str, str]]) -> Added:
+    files = []
+    for path, info in rows:
+        files.append(_registered(target, path, json.loads(info)))
     return InsertFiles(target.table, tuple(files)) if files else None
 
 
@@ -343,46 +388,25 @@ def _results(batches: Iterable[pa.RecordBatch]) -> Iterable[tuple[str, str]]:
         yield from zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
 
 
-def _arranged(table: TableDef, prepared: Any, fields: Fields) -> Any:
-    """Rows of one partition value come together, so that few files are made; Spark splits what is skewed."""
-    if table.partitioning is None or not table.partitioning.keys:
-        return prepared
-    positions = {fold(name): i for i, (name, _) in enumerate(fields)}
-    names = {column.column_id: column.name for column in table.columns}
-    helpers = {}
-    for i, key in enumerate(table.partitioning.keys):
-        position = positions.get(fold(names[key.column_id]))
-        if position is not None:
-            column = F.col(f"c{position}")
-            helpers[f"k{i}"] = (
-                column if key.transform == "identity" else getattr(F, _PARTS[key.transform])(column)
-            )
-    if not helpers:
-        return prepared
-    names_only = list(helpers)
-    shuffled = prepared.withColumns(helpers).hint("rebalance", *names_only)
-    return shuffled.drop(*names_only)
-
-
-_PARTS = {"year": "year", "month": "month", "day": "dayofmonth", "hour": "hour"}
-
-
 def _run(target: Target, frame: Any, encoding: Encoding) -> list[tuple[str, str]]:
-    try:
+    def run() -> list[tuple[str, str]]:
         return [tuple(row) for row in frame.mapInArrow(encoding, "path string, info string").collect()]
+
+    return _explained(target, run)
+
+
+def _explained(target: Target, run: Callable[[], T]) -> T:
+    """Runs the encoder; what a worker found wrong with a value becomes an error that names it."""
+    try:
+        return run()
     except Exception as error:
         failure = _failure(error)
         if failure is None:
             raise
         column, value, reason = failure.get("column"), failure.get("value"), failure.get("reason")
-        table = target.table
-        if column is not None and "NULL in a NOT NULL column" in str(reason):
-            raise not_null_error(table, column) from error
-        where = f'column "{column}" of table "{table.name}"' if column else f'table "{table.name}"'
-        shown = f" {value!r}" if value is not None else ""
-        raise InvalidInputError(
-            f"A value{shown} does not fit {where}: {reason}. Nothing was written."
-        ) from error
+        if column is not None and NULL_REASON in str(reason):
+            raise not_null_error(target.table, column) from error
+        raise misfit_error(target.table, column, value, str(reason)) from error
 
 
 def _failure(error: BaseException) -> dict[str, Any] | None:
@@ -398,25 +422,33 @@ def _failure(error: BaseException) -> dict[str, Any] | None:
     return dict(found)
 
 
-def _registered(target: Target, folder: str, path: str, info: Mapping[str, Any]) -> DataFile:
-    """Moves a file to its place and describes it."""
-    relative = info["folder"] + os.path.basename(path)
-    whole = os.path.join(folder, relative)
-    os.makedirs(os.path.dirname(whole), exist_ok=True)
-    os.replace(path, whole)
-    partitioning = target.table.partitioning
-    keyed = partitioning is not None and bool(partitioning.keys)
-    return DataFile(
-        path=relative,
+def _registered(target: Target, path: str, info: Mapping[str, Any]) -> DataFile:
+    """Moves a file that a worker wrote to its place and describes it."""
+    described = DataFile(
+        path=info["folder"] + os.path.basename(path),
         path_is_relative=True,
         record_count=info["rows"],
         file_size_bytes=info["size"],
         footer_size=info["footer"],
         columns=tuple(_column_stats(target.table, info)),
-        partition_id=partitioning.partition_id if keyed and partitioning is not None else None,
         partition_values=tuple(info["values"]),
-        whole_path=whole,
     )
+    return _moved(target, path, described)
+
+
+def _moved(target: Target, path: str, file: DataFile) -> DataFile:
+    """The file in its place in the table's folder; it goes with the transaction if that does not commit."""
+    whole = os.path.join(local_path(target.folder), file.path)
+    try:
+        os.replace(path, whole)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(whole), exist_ok=True)
+        os.replace(path, whole)
+    target.tx.written.append(whole)
+    partitioning = target.table.partitioning
+    keyed = partitioning is not None and bool(partitioning.keys)
+    partition_id = partitioning.partition_id if keyed and partitioning is not None else None
+    return replace(file, partition_id=partition_id, whole_path=whole)
 
 
 def _column_stats(table: TableDef, info: Mapping[str, Any]) -> Iterable[ColumnStats]:
@@ -433,10 +465,8 @@ def _node_stats(
             yield from _node_stats(child, f"{path}.{quote(child.name)}", statistics, info)
         return
     if column.type == "variant":
-        sizes = [
-            int(part["column_size_bytes"]) for key, part in statistics.items() if key.startswith(path + ".")
-        ]
-        yield ColumnStats(column.column_id, sum(sizes), info["rows"], 0, None, None)
+        nulls = info["nulls"].get(column.name, 0)
+        yield variant_column_stats(column.column_id, path, statistics, info["rows"], nulls)
         return
     found = statistics.get(path)
     if found is None:
@@ -448,7 +478,8 @@ def _node_stats(
             yield ColumnStats(column.column_id, 0, info["rows"] - nulls, nulls, None, None)
         return
     null_count = int(found["null_count"])
-    nan = found.get("has_nan")
+    # No NaN in a 128-bit integer: that tells a file which keeps its digits from the reference's, which has doubles.
+    nan = "false" if column.type in WIDE_INTEGERS else found.get("has_nan")
     yield ColumnStats(
         column.column_id,
         int(found["column_size_bytes"]),

@@ -14,14 +14,18 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+from pyspark.sql import Column as ColumnType
 from pyspark.sql import functions as F
 
-from ducklake_spark.errors import DuckLakeError
+from ducklake_spark.errors import DuckLakeError, InvalidInputError
+from ducklake_spark.format.columns import find, require_field_parent, resolve
 from ducklake_spark.format.data import DeleteFile, FileDeletes
 from ducklake_spark.format.edits import DeleteRows, TableEdit
-from ducklake_spark.format.objects import is_local, uuid7
+from ducklake_spark.format.names import split_name
+from ducklake_spark.format.objects import TableDef, is_local, uuid7
+from ducklake_spark.format.types import fold
 from ducklake_spark.scan.read import FILE_ID
-from ducklake_spark.write.insert import Target, local_path
+from ducklake_spark.write.insert import ROW_ID, Target, local_path
 
 _RESULT = pa.schema([("info", pa.string())])
 _FIELDS = "{file_path: 2147483646, pos: 2147483645, _ducklake_internal_snapshot_id: 2147483539}"
@@ -268,3 +272,75 @@ def _inlined_counts(target: Target) -> dict[int, int]:
         (target.tx.snapshot.snapshot_id,),
     )
     return {int(file_id): int(count) for file_id, count in rows}
+
+
+LOCAL_ROW_ID = 10**18
+"""Row ids from here on are of rows that are not committed; a new version of such a row gets a new id."""
+
+
+def changed_rows(frame: Any, assignments: Mapping[str, Any], table: TableDef) -> Any:
+    """The rows with new values, evaluated once: what is deleted and what is added cannot differ.
+
+    Args:
+        frame: The rows to change, with the virtual columns of `HIDDEN`.
+        assignments: New values by column, or by the path of a field.
+        table: The table.
+
+    Raises:
+        InvalidInputError: A column is assigned twice.
+        NotFoundError: There is no such column.
+    """
+    values = assigned_values(assignments, table)
+    row_id = F.when(F.col("rowid") < F.lit(LOCAL_ROW_ID), F.col("rowid"))
+    selected = [values.get(column.name, _column(column.name)).alias(column.name) for column in table.columns]
+    return frame.select(*selected, row_id.alias(ROW_ID), *(F.col(name) for name in HIDDEN)).localCheckpoint()
+
+
+HIDDEN = (FILE_ID, "filename", "file_row_number", "rowid")
+"""What must be known of rows that are changed."""
+
+
+def _column(name: str, prefix: str | None = None) -> Any:
+    ticked = "`" + name.replace("`", "``") + "`"
+    return F.col(ticked if prefix is None else f"{prefix}.{ticked}")
+
+
+def assigned_values(
+    assignments: Mapping[str, Any], table: TableDef, prefix: str | None = None
+) -> dict[str, Any]:
+    """The new values by column. A field of a struct is set inside of the column's present value.
+
+    Args:
+        assignments: By column, or by the path of a field, SQL text, a Column or a plain value that is no text.
+        table: The table.
+        prefix: The alias under which the present values are found.
+    """
+    values: dict[str, Any] = {}
+    whole: set[str] = set()
+    paths: set[tuple[str, ...]] = set()
+    for name, value in assignments.items():
+        path = (name,) if find(table.columns, name) is not None else split_name(name, "column")
+        node = resolve(table.columns, path, table.name)
+        top = resolve(table.columns, path[:1], table.name).name
+        folded = tuple(map(fold, path))
+        if folded in paths or top in whole or (len(path) == 1 and top in values):
+            raise InvalidInputError(f'The update of table "{table.name}" assigns column "{name}" twice.')
+        paths.add(folded)
+        given = (
+            value
+            if isinstance(value, ColumnType)
+            else F.expr(value)
+            if isinstance(value, str)
+            else F.lit(value)
+        )
+        if len(path) == 1:
+            whole.add(top)
+            values[top] = given
+            continue
+        if any(part in ("element", "key", "value") for part in folded[1:]) and node.type != "struct":
+            require_field_parent(table.columns, path, table.name)
+        current = values.get(top, _column(top, prefix))
+        values[top] = current.withField(
+            ".".join("`" + part.replace("`", "``") + "`" for part in path[1:]), given
+        )
+    return values

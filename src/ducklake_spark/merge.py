@@ -1,0 +1,306 @@
+"""`Table.merge(...)`: clauses that read like the SQL, run with one evaluation of the source."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Union
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from ducklake_spark.catalog import ddl
+from ducklake_spark.errors import ConflictError, InvalidInputError
+from ducklake_spark.format.columns import find
+from ducklake_spark.format.objects import TableDef
+from ducklake_spark.reading import read
+from ducklake_spark.schema import data_type_of
+from ducklake_spark.write.insert import ROW_ID, Target, row_count, rows_to_add
+from ducklake_spark.write.rowlevel import HIDDEN, LOCAL_ROW_ID, assigned_values, delete_matching
+
+if TYPE_CHECKING:
+    from ducklake_spark.catalog.transaction import Transaction
+    from ducklake_spark.table import Table
+
+Condition = Union[str, Column, None]  # noqa: UP007 - a name for readers
+TARGET, SOURCE = "target", "source"
+_CLAUSE, _COUNT = "__ducklake_clause", "__ducklake_count"
+
+
+@dataclass(frozen=True)
+class MergeResult:
+    """How many rows a merge inserted, updated and deleted."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+
+@dataclass(frozen=True)
+class _Clause:
+    kind: str
+    """`matched`, `not matched` or `not matched by source`."""
+    action: str
+    """`update`, `delete` or `insert`."""
+    condition: Condition
+    values: Mapping[str, Any] | None = None
+    """None takes every column of the source by its name."""
+
+
+class MergeBuilder:
+    """A merge that is being described. Conditions and values call the two sides `target` and `source`.
+
+    >>> table = getfixture("lake").create_table("t", {"id": "int", "v": "varchar"})
+    >>> table.insert([(1, "old"), (2, "old")])
+    2
+    >>> spark = getfixture("spark")
+    >>> changes = spark.createDataFrame([(2, "new"), (3, "new")], "id int, v string")
+    >>> merge = table.merge(changes, "target.id = source.id")
+    >>> merge.when_matched().update_all().when_not_matched().insert_all().execute()
+    MergeResult(inserted=1, updated=1, deleted=0)
+    """
+
+    def __init__(self, table: Table, source: Any, on: str | Column, *, merge_schema: bool = False) -> None:
+        self._table, self._source, self._on, self._merge_schema = table, source, on, merge_schema
+        self._clauses: list[_Clause] = []
+
+    def when_matched(self, condition: Condition = None) -> MatchedClause:
+        """Rows of the target that a row of the source matches."""
+        return MatchedClause(self, "matched", condition)
+
+    def when_not_matched(self, condition: Condition = None) -> NotMatchedClause:
+        """Rows of the source that match none of the target."""
+        return NotMatchedClause(self, condition)
+
+    def when_not_matched_by_source(self, condition: Condition = None) -> MatchedBySourceClause:
+        """Rows of the target that no row of the source matches."""
+        return MatchedBySourceClause(self, condition)
+
+    def _with(self, clause: _Clause) -> MergeBuilder:
+        self._clauses.append(clause)
+        return self
+
+    def execute(self) -> MergeResult:
+        """Runs the merge as one snapshot. For each row the first clause whose condition holds is taken.
+
+        Raises:
+            ConflictError: Two rows of the source would change one row of the target.
+        """
+        if not self._clauses:
+            raise InvalidInputError(
+                "A merge needs at least one clause: when_matched(), when_not_matched() ..."
+            )
+        with self._table._change() as (tx, table):
+            return _Run(
+                self._table, tx, table, self._source, self._on, self._clauses, self._merge_schema
+            ).run()
+
+
+class MatchedBySourceClause:
+    """What becomes of rows of the target that no row of the source matches."""
+
+    _kind = "not matched by source"
+
+    def __init__(self, builder: MergeBuilder, condition: Condition) -> None:
+        self._builder, self._condition = builder, condition
+
+    def update(self, values: Mapping[str, Any]) -> MergeBuilder:
+        """Gives columns new values; SQL text, Columns, or plain values that are no text."""
+        if not values:
+            raise InvalidInputError("An update of a merge assigns no column.")
+        return self._builder._with(_Clause(self._kind, "update", self._condition, values))
+
+    def delete(self) -> MergeBuilder:
+        """Deletes the row."""
+        return self._builder._with(_Clause(self._kind, "delete", self._condition))
+
+
+class MatchedClause(MatchedBySourceClause):
+    """What becomes of rows of the target that a row of the source matches."""
+
+    def __init__(self, builder: MergeBuilder, kind: str, condition: Condition) -> None:
+        super().__init__(builder, condition)
+        self._kind = kind
+
+    def update_all(self) -> MergeBuilder:
+        """Takes every column of the source by its name."""
+        return self._builder._with(_Clause(self._kind, "update", self._condition))
+
+
+class NotMatchedClause:
+    """What becomes of rows of the source that match none of the target."""
+
+    def __init__(self, builder: MergeBuilder, condition: Condition) -> None:
+        self._builder, self._condition = builder, condition
+
+    def insert(self, values: Mapping[str, Any]) -> MergeBuilder:
+        """Inserts a row; columns that are left out take their defaults."""
+        if not values:
+            raise InvalidInputError("An insert of a merge gives no column.")
+        return self._builder._with(_Clause("not matched", "insert", self._condition, values))
+
+    def insert_all(self) -> MergeBuilder:
+        """Inserts every column of the source by its name."""
+        return self._builder._with(_Clause("not matched", "insert", self._condition))
+
+
+class _Run:
+    def __init__(
+        self,
+        handle: Table,
+        tx: Transaction,
+        table: TableDef,
+        source: Any,
+        on: str | Column,
+        clauses: list[_Clause],
+        merge_schema: bool,
+    ) -> None:
+        self.handle, self.tx, self.table, self.clauses = handle, tx, table, clauses
+        self.lake = handle._lake
+        if merge_schema:
+            self._add_columns(source)
+        self._check_sources(source)
+        self.on = F.expr(on) if isinstance(on, str) else on
+        # Evaluated once: a source that gives other rows each time cannot tear the merge.
+        self.source = source.localCheckpoint().alias(SOURCE)
+        self.names = source.columns
+        name = (handle.schema_name, handle.name)
+        self.frame = read(self.lake, name, HIDDEN, "long", tx).alias(TARGET)
+
+    def _add_columns(self, source: Any) -> None:
+        for part in source.schema.fields:
+            if find(self.table.columns, part.name) is None:
+                kind = data_type_of(part.dataType)
+                ddl.add_column(self.tx, self.table, (part.name,), kind, has_rows=lambda _: False)
+                self.table = self.handle._find(self.tx)
+
+    def _check_sources(self, source: Any) -> None:
+        if any(clause.action in ("update", "insert") and clause.values is None for clause in self.clauses):
+            for name in source.columns:
+                if find(self.table.columns, name) is None:
+                    raise InvalidInputError(
+                        f'The source of the merge has a column "{name}" that table "{self.table.name}" does not have. '
+                        "Drop it, name the values, or merge with merge_schema=True."
+                    )
+
+    def run(self) -> MergeResult:
+        changes = self._changes()
+        result = MergeResult()
+        if changes is not None:
+            self._require_single(changes)
+            updates = [i for i, clause in enumerate(self.clauses) if clause.action == "update"]
+            updated = changes.where(F.col(_CLAUSE).isin(updates)) if updates else None
+            target = self._target(has_row_ids=True)
+            added = None
+            if updated is not None:
+                added = rows_to_add(target, updated.drop(_CLAUSE, *HIDDEN), lambda: self.lake.spark)
+            deletes, count = delete_matching(target, changes)
+            if deletes is not None:
+                self.tx.apply(deletes)
+            if added is not None:
+                self.tx.apply(added)
+            result = MergeResult(updated=row_count(added), deleted=count - row_count(added))
+        inserted = self._inserted()
+        if inserted is not None:
+            self.tx.apply(inserted)
+        return MergeResult(row_count(inserted), result.updated, result.deleted)
+
+    def _target(self, *, has_row_ids: bool = False) -> Target:
+        schema = self.tx.schema_of(self.table.schema_id)
+        return Target(self.tx, schema, self.table, self.lake.data_path, has_row_ids=has_row_ids)
+
+    def _changes(self) -> Any | None:
+        """The rows of the target that change, with their new values and the number of their clause."""
+        parts = []
+        if any(clause.kind == "matched" for clause in self.clauses):
+            parts.append(self._changed(self.frame.join(self.source, self.on, "inner"), "matched"))
+        if any(clause.kind == "not matched by source" for clause in self.clauses):
+            parts.append(
+                self._changed(self.frame.join(self.source, self.on, "left_anti"), "not matched by source")
+            )
+        if not parts:
+            return None
+        return functools.reduce(lambda one, other: one.unionByName(other), parts).localCheckpoint()
+
+    def _changed(self, rows: Any, kind: str) -> Any:
+        clause = self._clause_of(kind)
+        columns = []
+        for column in self.table.columns:
+            value = F.col(f"{TARGET}.{_ticked(column.name)}")
+            for i, each in enumerate(self.clauses):
+                if each.kind == kind and each.action == "update":
+                    new = self._assigned(each).get(column.name)
+                    if new is not None:
+                        value = F.when(F.col(_CLAUSE) == i, new).otherwise(value)
+            columns.append(value.alias(column.name))
+        row_id = F.col(f"{TARGET}.rowid")
+        kept = F.when(row_id < F.lit(LOCAL_ROW_ID), row_id).alias(ROW_ID)
+        hidden = [F.col(f"{TARGET}.{name}").alias(name) for name in HIDDEN]
+        found = rows.withColumn(_CLAUSE, clause).where(F.col(_CLAUSE).isNotNull())
+        return found.select(*columns, kept, *hidden, F.col(_CLAUSE))
+
+    def _clause_of(self, kind: str) -> Column:
+        chosen = F.lit(None).cast("int")
+        for i, clause in reversed(list(enumerate(self.clauses))):
+            if clause.kind == kind:
+                holds = clause.condition
+                test = F.lit(True) if holds is None else F.expr(holds) if isinstance(holds, str) else holds
+                chosen = F.when(test, F.lit(i)).otherwise(chosen)
+        return chosen
+
+    def _assigned(self, clause: _Clause) -> dict[str, Column]:
+        if clause.values is not None:
+            return assigned_values(clause.values, self.table, prefix=TARGET)
+        return {
+            column.name: F.col(f"{SOURCE}.{_ticked(name)}")
+            for name in self.names
+            if (column := find(self.table.columns, name)) is not None
+        }
+
+    def _require_single(self, changes: Any) -> None:
+        matched = [clause for clause in self.clauses if clause.kind == "matched"]
+        if len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None:
+            return  # deleting a row twice is deleting it
+        keys = [column.name for column in self.table.columns][:3]
+        twice = (
+            changes.groupBy(*HIDDEN[:3])
+            .agg(F.count(F.lit(1)).alias(_COUNT), *(F.first(_ticked(key)).alias(key) for key in keys))
+            .where(F.col(_COUNT) > 1)
+            .limit(1)
+            .collect()
+        )
+        if twice:
+            shown = ", ".join(f"{key} = {twice[0][key]!r}" for key in keys)
+            raise ConflictError(
+                f'The merge into "{self.table.name}" is ambiguous: {twice[0][_COUNT]} rows of the source match one '
+                f"row of the target ({shown}) and would change it. Make the source unique, or narrow the condition."
+            )
+
+    def _inserted(self) -> Any:
+        clauses = [(i, clause) for i, clause in enumerate(self.clauses) if clause.kind == "not matched"]
+        if not clauses:
+            return None
+        rows = self.source.join(self.frame, self.on, "left_anti").withColumn(
+            _CLAUSE, self._clause_of("not matched")
+        )
+        rows = rows.where(F.col(_CLAUSE).isNotNull()).localCheckpoint().alias(SOURCE)
+        added = None
+        for i, clause in clauses:
+            chosen = rows.where(F.col(_CLAUSE) == i)
+            if clause.values is None:
+                columns = [F.col(f"{SOURCE}.{_ticked(name)}").alias(name) for name in self.names]
+            else:
+                values = assigned_values(clause.values, self.table, prefix=SOURCE)
+                columns = [value.alias(name) for name, value in values.items()]
+            part = rows_to_add(self._target(), chosen.select(*columns), lambda: self.lake.spark)
+            if part is None:
+                continue
+            if added is not None:
+                self.tx.apply(added)
+            added = part
+        return added
+
+
+def _ticked(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

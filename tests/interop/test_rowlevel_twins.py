@@ -1,0 +1,212 @@
+"""Deletes, updates and merges, once by the extension and once by us: same rows and changes at every snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import ducklake_spark
+from ducklake_spark import ConflictError, InvalidInputError, Lake, NotFoundError
+from tests.interop.oracle import Oracle
+
+pytestmark = pytest.mark.spark
+
+Step = tuple[str, Callable[[Lake], object]]
+COLUMNS = "id INT, v VARCHAR, st STRUCT(x INT, y VARCHAR)"
+
+
+def rows(lake: Lake, start: int, stop: int) -> int:
+    frame = lake.spark.range(start, stop).selectExpr(
+        "cast(id as int) id", "concat('v', id) v", "struct(cast(id as int) as x, 'y' as y) st"
+    )
+    return lake["t"].insert(frame.coalesce(1))
+
+
+def insert(start: int, stop: int) -> Step:
+    sql = f"INSERT INTO t SELECT i::INT, 'v' || i, {{'x': i::INT, 'y': 'y'}} FROM range({start}, {stop}) r(i)"
+    return sql, lambda lake: rows(lake, start, stop)
+
+
+def delete(condition: str) -> Step:
+    return f"DELETE FROM t WHERE {condition}", lambda lake: lake["t"].delete(condition)
+
+
+def merge(lake: Lake) -> object:
+    source = lake.spark.range(95, 125).selectExpr("cast(id as int) id", "concat('m', id) v")
+    builder = lake["t"].merge(source, "target.id = source.id")
+    builder = builder.when_matched().update({"v": "source.v"})
+    return builder.when_not_matched().insert({"id": "source.id", "v": "source.v"}).execute()
+
+
+def one_transaction(lake: Lake) -> None:
+    with lake.transaction():
+        rows(lake, 500, 550)
+        lake["t"].delete("id between 500 and 515")
+        lake["t"].update({"v": "'own'"}, "id = 520")
+        lake["t"].delete("id between 60 and 80")
+        lake["t"].delete("id between 81 and 94")
+
+
+STEPS: list[Step] = [
+    insert(0, 100),
+    insert(100, 105),
+    delete("id in (1, 2)"),
+    delete("id in (100, 101)"),
+    delete("id between 10 and 25"),
+    delete("id between 30 and 45"),
+    (
+        "UPDATE t SET v = 'upd' WHERE id IN (5, 6, 102)",
+        lambda lake: lake["t"].update({"v": "'upd'"}, "id in (5, 6, 102)"),
+    ),
+    (
+        "UPDATE t SET v = v || '!', st = {'x': st.x + 1, 'y': st.y} WHERE id BETWEEN 46 AND 59",
+        lambda lake: lake["t"].update({"v": "concat(v, '!')", "st.x": "st.x + 1"}, "id between 46 and 59"),
+    ),
+    delete("id = 12345"),
+    (
+        "MERGE INTO t USING (SELECT i::INT AS id, 'm' || i AS v FROM range(95, 125) r(i)) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET v = s.v "
+        "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)",
+        merge,
+    ),
+    (
+        "BEGIN; INSERT INTO t SELECT i::INT, 'v' || i, {'x': i::INT, 'y': 'y'} FROM range(500, 550) r(i); "
+        "DELETE FROM t WHERE id BETWEEN 500 AND 515; UPDATE t SET v = 'own' WHERE id = 520; "
+        "DELETE FROM t WHERE id BETWEEN 60 AND 80; DELETE FROM t WHERE id BETWEEN 81 AND 94; COMMIT",
+        one_transaction,
+    ),
+    delete("id > 0"),
+]
+
+
+@pytest.fixture
+def twins(tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> tuple[str, str, str]:
+    if kind == "postgres":
+        server = request.getfixturevalue("postgres_server")
+        uris = [f"ducklake:postgres:{server.fresh_database()}" for _ in range(2)]
+    else:
+        uris = [f"ducklake:{kind}:{tmp_path / f'{side}.{kind}'}" for side in ("theirs", "ours")]
+    return uris[0], uris[1], str(tmp_path / "data")
+
+
+def seen(oracle: Oracle, uri: str, data_path: str) -> tuple[object, ...]:
+    """Rows and row ids at every snapshot, the changes of each, and what each is said to have done."""
+    oracle.attach(uri, data_path=data_path)
+    [(last,)] = oracle.execute("SELECT max(snapshot_id) FROM lake.snapshots()")
+    states = [
+        oracle.execute(f"SELECT id, v, st FROM t AT (VERSION => {version}) ORDER BY id")
+        for version in range(1, last + 1)
+    ]
+    feeds = [
+        oracle.execute(
+            f"SELECT change_type, id, v FROM lake.table_changes('t', {version}, {version}) ORDER BY ALL"
+        )
+        for version in range(1, last + 1)
+    ]
+    oracle.detach()
+    return states, feeds
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgres"])
+def test_same_statements_leave_the_same_rows_at_every_snapshot(
+    oracle: Oracle, spark: SparkSession, twins: tuple[str, str, str], kind: str
+) -> None:
+    theirs, ours, data_path = twins
+    oracle.attach(theirs, data_path=data_path)
+    oracle.execute(f"CREATE TABLE t({COLUMNS})")
+    for sql, _ in STEPS:
+        oracle.execute(sql)
+    oracle.detach()
+    with ducklake_spark.attach(ours, name="lake", data_path=data_path, spark=spark) as lake:
+        lake.create_table("t", COLUMNS)
+        for _, step in STEPS:
+            step(lake)
+        read = [
+            sorted(tuple(row) for row in lake.table("t", version=version).select("id", "v").collect())
+            for version in range(1, lake.version + 1)
+        ]
+    states, feeds = seen(oracle, ours, data_path)
+    assert (states, feeds) == seen(oracle, theirs, data_path)
+    assert read == [sorted((row[0], row[1]) for row in state) for state in states]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgres"])
+def test_each_side_changes_rows_of_the_others(
+    oracle: Oracle, spark: SparkSession, twins: tuple[str, str, str], kind: str
+) -> None:
+    theirs, mixed, data_path = twins
+    oracle.attach(theirs, data_path=data_path)
+    oracle.execute(f"CREATE TABLE t({COLUMNS})")
+    for sql, _ in STEPS:
+        oracle.execute(sql)
+    oracle.detach()
+    with ducklake_spark.attach(mixed, name="lake", data_path=data_path, spark=spark) as lake:
+        lake.create_table("t", COLUMNS)
+    for turn, (sql, step) in enumerate(STEPS):
+        if turn % 2:
+            oracle.attach(mixed, data_path=data_path)
+            oracle.execute(sql)
+            oracle.detach()
+        else:
+            with ducklake_spark.attach(mixed, name="lake", data_path=data_path, spark=spark) as lake:
+                step(lake)
+    assert seen(oracle, mixed, data_path)[0] == seen(oracle, theirs, data_path)[0]
+
+
+def test_row_ids_survive_an_update(spark: SparkSession, tmp_path: Path) -> None:
+    with ducklake_spark.attach(f"ducklake:{tmp_path}/m.ducklake", name="lake", spark=spark) as lake:
+        lake.create_table("t", COLUMNS)
+        rows(lake, 0, 50)
+        before = {r.id: r.rowid for r in lake.table("t", virtual_columns=["rowid"]).collect()}
+        lake["t"].update({"v": "'x'"}, "id < 3")
+        lake["t"].update({"v": "'y'"}, "id > 20")
+        assert {r.id: r.rowid for r in lake.table("t", virtual_columns=["rowid"]).collect()} == before
+
+
+def test_merge_refuses_two_source_rows_for_one_target_row(spark: SparkSession, tmp_path: Path) -> None:
+    with ducklake_spark.attach(f"ducklake:{tmp_path}/m.ducklake", name="lake", spark=spark) as lake:
+        lake.create_table("t", COLUMNS)
+        rows(lake, 0, 20)
+        source = spark.createDataFrame([(5,), (5,)], "id int")
+        with pytest.raises(ConflictError, match="id = 5"):
+            lake["t"].merge(source, "target.id = source.id").when_matched().update({"v": "'x'"}).execute()
+        assert lake.version == 2
+
+
+def test_update_refuses_unknown_and_repeated_columns(spark: SparkSession, tmp_path: Path) -> None:
+    with ducklake_spark.attach(f"ducklake:{tmp_path}/m.ducklake", name="lake", spark=spark) as lake:
+        lake.create_table("t", COLUMNS)
+        with pytest.raises(NotFoundError, match='no column "vv"'):
+            lake["t"].update({"vv": "1"})
+        with pytest.raises(InvalidInputError, match="twice"):
+            lake["t"].update({"v": "'a'", "V": "'b'"})
+        with pytest.raises(InvalidInputError, match="no column"):
+            lake["t"].update({})
+
+
+def test_deletes_of_the_same_rows_conflict_and_of_other_files_do_not(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    uri = f"ducklake:sqlite:{tmp_path}/m.sqlite"
+    with ducklake_spark.attach(uri, name="lake", data_path=str(tmp_path / "d"), spark=spark) as lake:
+        lake.create_table("t", COLUMNS)
+        rows(lake, 0, 50)
+        rows(lake, 50, 100)
+        with ducklake_spark.attach(uri, name="other", spark=spark) as other:
+            with lake.transaction():
+                lake["t"].delete("id < 20")
+                other["t"].delete("id between 50 and 70")
+            assert lake.table("t").count() == 59
+            with pytest.raises(ConflictError, match="data file"), lake.transaction():
+                lake["t"].delete("id between 20 and 35")
+                other["t"].delete("id between 30 and 45")
+            assert lake.table("t").count() == 43
+            # A delete that lost a race is stamped with the snapshot that it became.
+            with lake.transaction():
+                lake["t"].delete("id between 71 and 85")
+                other.create_table("u", {"a": "int"})
+            assert lake.table("t", version=lake.version - 1).count() == 43
+            assert lake.table("t").count() == 28
