@@ -111,7 +111,7 @@ def test_variant_and_geometry(make_lake: MakeLake) -> None:
     lake = make_lake()
     if lake.spark.version.startswith("4.0."):
         lake.write("CREATE TABLE t(v VARIANT)", "INSERT INTO t SELECT i::VARIANT FROM range(100) r(i)")
-        with pytest.raises(Exception, match='column "v" of type variant. The Parquet library of Spark 4.0'):
+        with pytest.raises(Exception, match='column "v" of type variant'):
             lake.read("t")
         return
     lake.write(

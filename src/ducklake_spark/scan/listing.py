@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from ducklake_spark.catalog.store import Store
@@ -97,19 +97,13 @@ def _require_unmoved(store: Store, plan: ScanPlan) -> None:
     """A compaction removes the files of older snapshots from the catalog: their rows are then in another file."""
     sql, params = summary_query(plan)
     now = {
-        (None if row[0] is None else int(row[0]), bool(row[1]), bool(row[2]), int(row[3])): (
-            int(row[4]),
-            int(row[6]),
+        (None if row[0] is None else int(row[0]), bool(row[1]), bool(row[2]), int(row[3]), bool(row[4])): (
+            int(row[5]),
+            int(row[7]),
         )
         for row in store.query(sql, params)
     }
-    then = {
-        (group.key.mapping_id, group.key.has_deletes, group.key.is_filtered, group.key.epoch): (
-            group.files,
-            group.records,
-        )
-        for group in plan.groups
-    }
+    then = {astuple(group.key): (group.files, group.records) for group in plan.groups}
     if now != then:
         raise DuckLakeError(
             f"The files of {plan.title} were compacted or expired after this DataFrame was made. Make the DataFrame "

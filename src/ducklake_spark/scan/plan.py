@@ -40,6 +40,8 @@ class GroupKey:
     is_filtered: bool = False
     """Whether rows of later snapshots are in the files."""
     epoch: int = 0
+    exact_integers: bool = False
+    """Whether the files keep 128-bit integers as decimals."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,7 @@ def _make_plan(
         )
     names = _name_maps(store, table.table_id, {row[0] for row in rows if row[0] is not None})
     groups = tuple(
-        _group(plan, row, names) for row in sorted(rows, key=lambda row: tuple(map(_sortable, row[:4])))
+        _group(plan, row, names) for row in sorted(rows, key=lambda row: tuple(map(_sortable, row[:5])))
     )
     return replace(plan, groups=groups), int(after[0][0] or 0)
 
@@ -222,25 +224,26 @@ def _columns_at(columns: Sequence[tuple[Any, ...]], at: int) -> tuple[tuple[int,
 
 
 def _group(plan: ScanPlan, row: Sequence[Any], names: Mapping[int, NameMap]) -> FileGroup:
-    key = GroupKey(row[0], bool(row[1]), bool(row[2]), int(row[3]))
+    key = GroupKey(row[0], bool(row[1]), bool(row[2]), int(row[3]), bool(row[4]))
+    choices = replace(plan.choices, exact_integers=key.exact_integers)
     # The first snapshot of the epoch's files: whatever came later in the epoch makes no difference to reading them.
-    inside = int(row[8]) if plan.boundaries else None
+    inside = int(row[9]) if plan.boundaries else None
     recipes = tuple(
         recipe(
             column,
-            plan.choices,
+            choices,
             history=plan.history,
             snapshot_id=None if key.mapping_id is not None else inside,
             names=None if key.mapping_id is None else names[key.mapping_id],
         )
         for column in plan.table.columns
     )
-    counts = (int(value) if value is not None else -1 for value in row[4:12])
+    counts = (int(value) if value is not None else -1 for value in row[5:13])
     return FileGroup(key, recipes, *counts)
 
 
 def summary_query(plan: ScanPlan) -> Query:
-    """One row for each way of reading: the four parts of its key, what its files have in sum, and encrypted files."""
+    """One row for each way of reading: the five parts of its key, what its files have in sum, and encrypted files."""
     at = plan.snapshot.snapshot_id
     marks, mark_params = _has_deletes(plan)
     epoch = "".join(
@@ -249,12 +252,31 @@ def summary_query(plan: ScanPlan) -> Query:
     epoch = f"CASE {epoch}ELSE {len(plan.boundaries)} END" if epoch else "0"
     sql = (
         f"SELECT f.mapping_id, CASE WHEN {marks} THEN 1 ELSE 0 END, "
-        f"CASE WHEN f.partial_max > ? THEN 1 ELSE 0 END, {epoch}, count(*), sum(f.file_size_bytes), "
+        f"CASE WHEN f.partial_max > ? THEN 1 ELSE 0 END, {epoch}, CASE WHEN {_is_exact(plan)} THEN 1 ELSE 0 END, "
+        "count(*), sum(f.file_size_bytes), "
         "sum(f.record_count), max(f.row_id_start), min(f.begin_snapshot), max(f.begin_snapshot), min(f.data_file_id), "
         "max(f.data_file_id), sum(CASE WHEN f.encryption_key IS NOT NULL THEN 1 ELSE 0 END) "
-        f"FROM ducklake_data_file f WHERE f.table_id = ? AND {LIVE} AND f.data_file_id < ? GROUP BY 1, 2, 3, 4"
+        f"FROM ducklake_data_file f WHERE f.table_id = ? AND {LIVE} AND f.data_file_id < ? GROUP BY 1, 2, 3, 4, 5"
     )
     return sql, (*mark_params, at, plan.table.table_id, at, at, plan.next_file_id)
+
+
+def _is_exact(plan: ScanPlan) -> str:
+    """A condition on `f`: it keeps 128-bit integers as decimals.
+
+    Such files say of these columns that they contain no NaN. The reference, which writes doubles, says nothing.
+    """
+    wide = sorted(
+        column_id
+        for column_id, versions in plan.history.versions.items()
+        if any(node.column_type in ("int128", "uint128") for node in versions)
+    )
+    if not wide:
+        return "1 = 0"
+    return (
+        "f.data_file_id IN (SELECT data_file_id FROM ducklake_file_column_stats WHERE table_id = "
+        f"{plan.table.table_id} AND NOT contains_nan AND column_id IN ({', '.join(map(str, wide))}))"
+    )
 
 
 def _has_deletes(plan: ScanPlan) -> tuple[str, tuple[Any, ...]]:
@@ -285,6 +307,10 @@ def group_condition(plan: ScanPlan, key: GroupKey) -> tuple[str, tuple[Any, ...]
         params.append(key.mapping_id)
     parts.append("f.partial_max > ?" if key.is_filtered else "(f.partial_max IS NULL OR f.partial_max <= ?)")
     params.append(at)
+    if key.exact_integers:
+        parts.append(_is_exact(plan))
+    elif _is_exact(plan) != "1 = 0":
+        parts.append(f"NOT ({_is_exact(plan)})")
     marks, mark_params = _has_deletes(plan)
     parts.append(f"({marks})" if key.has_deletes else f"NOT ({marks})")
     params += mark_params

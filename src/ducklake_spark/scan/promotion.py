@@ -52,7 +52,7 @@ def read_scalar(
         return physical_type(now, choices), to_user(now, choices)
     if now.name == "timestamp_ns":
         return _nanos(then, choices)
-    if then.name in ("int128", "uint128"):
+    if then.name in ("int128", "uint128") and not choices.exact_integers:
         if now.name in ("json", "variant"):
             return physical_type(then, choices), _to_text(then, now, _double_to_decimal)
         target = user_type(now, choices)

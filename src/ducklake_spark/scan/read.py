@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyspark.sql.types as spark_types
@@ -343,7 +343,8 @@ class _Reader:
         return connect.relation(self.spark, files, physical, needs_code=needs_code)
 
     def _pending_files(self) -> DataFrame:
-        recipes = tuple(recipe(column, self.choices, history=History()) for column in self.columns)
+        choices = replace(self.choices, exact_integers=True)
+        recipes = tuple(recipe(column, choices, history=History()) for column in self.columns)
         fields = [part.field for part in recipes if part.field is not None]
         row_id = _internal(ROW_ID_NAME, ROW_ID_FIELD, fields) if "rowid" in self.virtual else None
         physical = spark_types.StructType(fields + ([row_id] if row_id is not None else []))

@@ -75,29 +75,74 @@ def prepare(spark: SparkSession) -> None:
 
 def relation(spark: SparkSession, source: FileSource, schema: StructType) -> DataFrame:
     """A DataFrame over the source's files, read with this schema."""
-    from pyspark.java_gateway import ensure_callback_server_started
-
     prepare(spark)
-    gateway = spark.sparkContext._gateway
-    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]  # PySpark has no types here
-    jvm = _jvm(spark)
-    sources = jvm.org.apache.spark.sql.execution.datasources
-    index = _FileIndex(spark, source)
+    java = _java(spark)
     session = spark._jsparkSession
-    options = _module(jvm.scala.collection.immutable, "Map").empty()
-    for key, value in _OPTIONS.items():
-        options = options.updated(key, value)
-    made = sources.HadoopFsRelation(
-        index,
-        index.partitionSchema(),
-        _to_jvm(jvm, schema),
-        jvm.scala.Option.empty(),
-        sources.parquet.ParquetFileFormat(),
-        options,
+    made = java.relation(
+        _FileIndex(java, source),
+        java.no_columns,
+        java.schema(schema.json()),
+        java.none,
+        java.parquet_format(),
+        java.options,
         session,
     )
-    plan = _module(sources, "LogicalRelation").apply(made, False)
-    return DataFrame(_module(jvm.org.apache.spark.sql.classic, "Dataset").ofRows(session, plan), spark)
+    return DataFrame(java.dataset.ofRows(session, java.logical_relation.apply(made, False)), spark)
+
+
+class _Java:
+    """Classes and objects of the JVM, looked up once: each dot of a name costs a round trip through Py4J."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        from pyspark.java_gateway import ensure_callback_server_started
+
+        gateway: Any = spark.sparkContext._gateway
+        jvm: Any = spark.sparkContext._jvm
+        ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]  # PySpark has no types here
+        sources = jvm.org.apache.spark.sql.execution.datasources
+        self.gateway = gateway
+        self.relation = sources.HadoopFsRelation
+        self.parquet_format = sources.parquet.ParquetFileFormat
+        self.logical_relation = _module(sources, "LogicalRelation")
+        self.dataset = _module(jvm.org.apache.spark.sql.classic, "Dataset")
+        self.schema = jvm.org.apache.spark.sql.types.DataType.fromJson
+        self.path = jvm.org.apache.hadoop.fs.Path
+        self.list = jvm.java.util.Collections.singletonList
+        self.to_scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala
+        self.none = jvm.scala.Option.empty()
+        self.no_columns = self.schema(StructType([]).json())
+        self.options = _module(jvm.scala.collection.immutable, "Map").empty()
+        for key, value in _OPTIONS.items():
+            self.options = self.options.updated(key, value)
+        no_values = gateway.new_array(jvm.java.lang.Object, 0)
+        self.no_row = jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(no_values)
+        self.directory = sources.PartitionDirectory.apply
+        class_of = jvm.java.lang.Class.forName
+        self.statuses = class_of("[Lorg.apache.hadoop.fs.FileStatus;")
+        self.texts = class_of("[Ljava.lang.String;")
+        access = jvm.com.fasterxml.jackson.annotation.PropertyAccessor
+        visibility = getattr(jvm.com.fasterxml.jackson.annotation, "JsonAutoDetect$Visibility")
+        self.mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
+        self.mapper.setVisibility(access.ALL, visibility.NONE)
+        self.mapper.setVisibility(access.FIELD, visibility.ANY)
+        self.mapper.setVisibility(access.CREATOR, visibility.ANY)
+
+    def one(self, item: Any) -> Any:
+        """A Scala Seq of one item."""
+        return self.to_scala(self.list(item)).toList()
+
+
+_known: dict[int, _Java] = {}
+_known_lock = threading.Lock()
+
+
+def _java(spark: SparkSession) -> _Java:
+    gateway: Any = spark.sparkContext._gateway
+    with _known_lock:
+        found = _known.get(id(gateway))
+        if found is None or found.gateway is not gateway:
+            found = _known[id(gateway)] = _Java(spark)
+        return found
 
 
 def explain(frame: DataFrame) -> str:
@@ -127,11 +172,8 @@ class _FileIndex:
     class Java:
         implements = ("org.apache.spark.sql.execution.datasources.FileIndex",)
 
-    def __init__(self, spark: SparkSession, source: FileSource) -> None:
-        self._source = source
-        self._gateway: Any = spark.sparkContext._gateway
-        self._jvm = _jvm(spark)
-        self._partition_schema = _to_jvm(self._jvm, StructType([]))
+    def __init__(self, java: _Java, source: FileSource) -> None:
+        self._java, self._source = java, source
         self._lock = threading.Lock()
         self._shown = f"{source.title}: {source.total} files"
 
@@ -140,12 +182,7 @@ class _FileIndex:
         files = self._source.files(filters)
         with self._lock:
             self._shown = f"{self._source.title}: {len(files)} of {self._source.total} files"
-        no_values = self._gateway.new_array(self._jvm.java.lang.Object, 0)
-        row = self._jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(no_values)
-        directory = self._jvm.org.apache.spark.sql.execution.datasources.PartitionDirectory.apply(
-            row, self._statuses(files)
-        )
-        return _seq(self._jvm, [directory])
+        return self._java.one(self._java.directory(self._java.no_row, self._statuses(files)))
 
     def _statuses(self, files: Iterable[IndexedFile]) -> Any:
         """FileStatus[] in one Py4J call, through Jackson: a call out of a callback costs about a millisecond."""
@@ -160,32 +197,23 @@ class _FileIndex:
             }
             for file in files
         ]
-        return self._from_json(described, "[Lorg.apache.hadoop.fs.FileStatus;")
-
-    def _from_json(self, value: Any, java_class: str) -> Any:
-        mapper = self._jvm.com.fasterxml.jackson.databind.ObjectMapper()
-        access = self._jvm.com.fasterxml.jackson.annotation.PropertyAccessor
-        visibility = getattr(self._jvm.com.fasterxml.jackson.annotation, "JsonAutoDetect$Visibility")
-        mapper.setVisibility(access.ALL, visibility.NONE)
-        mapper.setVisibility(access.FIELD, visibility.ANY)
-        mapper.setVisibility(access.CREATOR, visibility.ANY)
-        return mapper.readValue(json.dumps(value), self._jvm.java.lang.Class.forName(java_class))
+        return self._java.mapper.readValue(json.dumps(described), self._java.statuses)
 
     def rootPaths(self) -> Any:
         # Nothing is ever read from here; it is the one text of the index that explain() prints.
         with self._lock:
             shown = self._shown
-        return _seq(self._jvm, [self._jvm.org.apache.hadoop.fs.Path(_path_text(shown))])
+        return self._java.one(self._java.path(_path_text(shown)))
 
     def partitionSchema(self) -> Any:
-        return self._partition_schema
+        return self._java.no_columns
 
     def sizeInBytes(self) -> int:
         return self._source.size
 
     def inputFiles(self) -> Any:
         paths = [file.path for file in self._source.files([])]
-        return self._from_json(paths, "[Ljava.lang.String;")
+        return self._java.mapper.readValue(json.dumps(paths), self._java.texts)
 
     def refresh(self) -> None:
         pass
@@ -194,7 +222,7 @@ class _FileIndex:
         return False
 
     def metadataOpsTimeNs(self) -> Any:
-        return self._jvm.scala.Option.empty()
+        return self._java.none
 
     def toString(self) -> str:
         with self._lock:
@@ -244,21 +272,6 @@ def _at(expression: Any, path: tuple[int, ...]) -> Any:
 
 def _path_text(title: str) -> str:
     return title.replace(":", " ").replace("/", " ").strip() or "lake"
-
-
-def _jvm(spark: SparkSession) -> Any:
-    return spark.sparkContext._jvm
-
-
-def _seq(jvm: Any, items: Iterable[Any]) -> Any:
-    values = jvm.java.util.ArrayList()
-    for item in items:
-        values.add(item)
-    return jvm.scala.jdk.javaapi.CollectionConverters.asScala(values).toList()
-
-
-def _to_jvm(jvm: Any, schema: StructType) -> Any:
-    return jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
 
 
 def _module(package: Any, name: str) -> Any:

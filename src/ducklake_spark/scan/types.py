@@ -65,6 +65,8 @@ class TypeChoices:
     """Whether the session has Spark's TIME; without it a time is a string."""
     geometry: bool = False
     """Whether the session has Spark's GEOMETRY; without it a geometry is its WKB."""
+    exact_integers: bool = False
+    """Whether the files keep 128-bit integers as decimals, as ours do, and not as doubles."""
 
     def __post_init__(self) -> None:
         if self.timestamp_ns not in ("long", "micros"):
@@ -127,7 +129,7 @@ def physical_type(data_type: DataType, choices: TypeChoices) -> spark_types.Data
     """The Spark type in which Spark's Parquet reader reads a scalar column of a file."""
     match data_type:
         case Scalar("int128" | "uint128"):
-            return spark_types.DoubleType()
+            return HUGE if choices.exact_integers else spark_types.DoubleType()
         case Scalar("uuid" | "interval"):
             return spark_types.BinaryType()
         case Scalar("time" | "timetz") if not choices.time:
@@ -142,7 +144,7 @@ def to_user(data_type: DataType, choices: TypeChoices) -> Convert | None:
     """What turns a scalar read as `physical_type` into `user_type`; None where they are the same."""
     match data_type:
         case Scalar("int128" | "uint128"):
-            return _double_to_decimal
+            return None if choices.exact_integers else _double_to_decimal
         case Scalar("uuid"):
             return _uuid_text
         case Scalar("interval"):
