@@ -37,7 +37,7 @@ demo: venv java ## Run examples/demo.py
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python examples/demo.py $(ARGS)
 
 test: venv java servers ## Run all tests on the newest PySpark, then the Spark tests on the oldest
-	$(call PYTEST,$(VENV)) $(ARGS)
+	$(call PYTEST,$(VENV)) --ignore tests/test_docs.py $(ARGS)
 	@$(MAKE) --no-print-directory docs
 	@if grep -rq --include='*.py' 'mark\.spark' tests; then $(MAKE) --no-print-directory test-oldest; fi
 
@@ -60,7 +60,7 @@ types: venv ## Check types
 	$(BIN)/mypy
 
 docs: venv java ## Run the examples in docstrings, README.md and docs/
-	$(call PYTEST,$(VENV)) --doctest-modules --doctest-glob='*.md' src README.md docs $(OR_NONE)
+	$(call PYTEST,$(VENV)) --doctest-modules --doctest-glob='*.md' src README.md docs tests/test_docs.py $(OR_NONE)
 
 bench-catalog: venv java ## Measure the catalog
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/catalog.py $(ARGS)

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 
 from tests.interop.oracle import Oracle
 from tests.servers import MySQLServer, PostgresServer, running, start_mysql, start_postgres
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 hypothesis.settings.register_profile("quick", deadline=None)
 hypothesis.settings.register_profile("deep", deadline=None, max_examples=5000)
@@ -68,25 +63,3 @@ def make_location(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[s
 def location(request: pytest.FixtureRequest, make_location: Callable[[str], str]) -> str:
     """The attach string of a new, empty catalog database, once for each kind."""
     return make_location(request.param)
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """One small session for the whole run: starting one takes seconds."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()

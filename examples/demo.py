@@ -1,0 +1,153 @@
+"""A lake in a minute: made, changed and looked back at by ducklake-spark, then opened by DuckDB's own extension.
+
+Run it with `make demo`. It needs no server, and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import ducklake_spark
+from ducklake_spark import Lake
+
+# What DuckDB says of the lake, asked in a process of its own: a DuckDB catalog file is open in one process only.
+DUCKDB = """
+import importlib.util, json, pathlib, sys
+import duckdb
+
+connection = duckdb.connect(config={"autoinstall_known_extensions": False})
+version = connection.execute("PRAGMA version").fetchone()[0]
+package = importlib.util.find_spec("duckdb_extension_ducklake")
+if package is None:
+    sys.exit("The package duckdb-extension-ducklake is missing: pip install -e '.[dev]'")
+file = pathlib.Path(package.origin).parent / "extensions" / version / "ducklake.duckdb_extension"
+connection.execute(f"LOAD '{file}'")
+connection.execute(f"ATTACH '{sys.argv[1]}' AS lake")
+snapshots = connection.execute(
+    "SELECT snapshot_id, changes::JSON::VARCHAR, author, commit_message FROM lake.snapshots() ORDER BY 1"
+).fetchall()
+
+
+def columns(table, version):
+    found = connection.execute(f"DESCRIBE SELECT * FROM lake.{table} AT (VERSION => {version})").fetchall()
+    return {name: kind for name, kind, *_ in found}
+
+
+wanted = json.loads(sys.argv[2])
+print(json.dumps({
+    "version": version,
+    "snapshots": [[row[0], json.loads(row[1]), *row[2:]] for row in snapshots],
+    "columns": {f"{table}@{at}": columns(table, at) for table, at in wanted},
+}))
+"""
+
+
+def title(text: str) -> None:
+    print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}\n{'-' * len(text)}", flush=True)
+
+
+def show(rows: list[tuple[str, ...]]) -> None:
+    """Rows as aligned columns, the first one a heading."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for number, row in enumerate(rows):
+        print("  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+        if number == 0:
+            print("  " + "  ".join("-" * width for width in widths))
+
+
+def build(lake: Lake) -> None:
+    with lake.transaction(author="Ada", message="a place for orders"):
+        lake.create_schema("shop")
+        lake.create_table(
+            "shop.orders",
+            "id BIGINT NOT NULL, customer STRING, ordered DATE, price DECIMAL(9,2)",
+            partitioned_by=["year(ordered)"],
+            comment="One row per order",
+        )
+    print("  one snapshot: schema shop, table shop.orders, partitioned by year(ordered)")
+
+    orders = lake["shop.orders"]
+    orders.add_column("address", "STRUCT(street VARCHAR, city VARCHAR)")
+    orders.add_column("address.country", "VARCHAR", default="NL")
+    orders.set_type("price", "DECIMAL(18,2)")
+    orders.rename_column("customer", "customer_name")
+    print("  four more: a struct, a field in it, a wider price, a new name")
+
+    try:
+        orders.set_type("price", "INTEGER")
+    except ducklake_spark.TypeChangeError as error:
+        print(f"  refused, and nothing changed:\n    {error}")
+
+
+def listing(lake: Lake) -> list[list[Any]]:
+    return [
+        [row.snapshot_id, row.changes, row.author, row.commit_message] for row in lake.snapshots().collect()
+    ]
+
+
+def described(changes: dict[str, list[str]]) -> str:
+    return "; ".join(
+        f"{kind.replace('_', ' ')}: {', '.join(names)}" for kind, names in sorted(changes.items())
+    )
+
+
+def plain(types: dict[str, str]) -> dict[str, str]:
+    """Without the quotes around fields of structs, which DuckDB prints only where it must."""
+    return {name: kind.replace('"', "") for name, kind in types.items()}
+
+
+def main() -> None:
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="ducklake-spark-demo-") as folder:
+        uri = f"ducklake:{Path(folder) / 'metadata.ducklake'}"
+
+        title("1. A new lake, its catalog in a DuckDB file")
+        with ducklake_spark.attach(uri, name="lake") as lake:
+            print(f"  {lake.name}: version {lake.version}, schemas {lake.schemas()}")
+
+            title("2. Changes, each one or each transaction a snapshot")
+            build(lake)
+
+            title("3. Its snapshots, as a Spark DataFrame")
+            snapshots = listing(lake)
+            show(
+                [("snapshot", "changes", "author", "message")]
+                + [(str(i), described(changes), by or "", why or "") for i, changes, by, why in snapshots]
+            )
+
+            title("4. The table then and now")
+            last = lake.version
+            views = {version: lake.at(version=version)["shop.orders"].types for version in (1, last)}
+            for version, types in views.items():
+                print(f"  at snapshot {version}:")
+                for name, kind in types.items():
+                    print(f"    {name:14} {kind}")
+
+        title("5. The same lake in DuckDB, by its own extension")
+        wanted = json.dumps([["shop.orders", version] for version in views])
+        asked = subprocess.run(
+            [sys.executable, "-c", DUCKDB, uri, wanted], stdout=subprocess.PIPE, text=True, check=True
+        )
+        theirs = json.loads(asked.stdout)
+        same = theirs["snapshots"] == snapshots
+        print(
+            f"  DuckDB {theirs['version']} sees {len(snapshots)} snapshots: {'the same' if same else 'OTHERS'}"
+        )
+        for version, types in views.items():
+            found = plain(theirs["columns"][f"shop.orders@{version}"])
+            equal = found == plain(types)
+            same = same and equal
+            print(f"  and shop.orders at snapshot {version}: {'the same' if equal else f'OTHERS: {found}'}")
+        if not same:
+            sys.exit("The two do not agree.")
+    print(f"\nDone in {time.monotonic() - started:.0f} s. Nothing was left behind.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""The code blocks of README.md and docs/: a reader who copies them gets what they promise."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.interop.oracle import Oracle
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return [(match[1], match[2]) for match in BLOCK.finditer(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+def test_the_blocks_of_a_page_run_one_after_another(
+    page: Path,
+    oracle: Oracle,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "docs"}
+    for language, text in blocks(page):
+        if language == "python":
+            request.getfixturevalue("spark")  # the active session, which a lake without one takes
+            exec(compile(text, f"{page.name}: {text.splitlines()[0]}", "exec"), names)
+        elif language == "sql":
+            for statement in filter(str.strip, text.split(";")):
+                # DuckDB runs in another folder
+                oracle.execute(statement.replace("'ducklake:", f"'ducklake:{tmp_path}/"))
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
