@@ -1,0 +1,84 @@
+"""What writing asks of the JVM where there is one: expressions that SQL lacks, and a session of its own for a write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+_MURMUR3 = "org.apache.commons.codec.digest.MurmurHash3"
+
+
+def is_classic(frame: Any) -> bool:
+    """Whether the DataFrame lives in a JVM that can be reached; one of Spark Connect does not."""
+    return isinstance(frame, DataFrame) and hasattr(frame, "_jdf")
+
+
+def optional(frame: DataFrame, column: Column) -> Column:
+    """The column as one that may be NULL: Spark's writer makes it an optional column of the file."""
+    jvm = frame.sparkSession.sparkContext._jvm
+    return _column(jvm, _expressions(jvm).KnownNullable(_expression(jvm, column)))
+
+
+def murmur3_of_long(frame: DataFrame, column: Column) -> Column:
+    """The bucket hash of a 64-bit number, a double, a timestamp or a short decimal; 0 for NULL."""
+    jvm = frame.sparkSession.sparkContext._jvm
+    return _column(jvm, _expressions(jvm).Murmur3Hash(_seq(jvm, _expression(jvm, column)), 0))
+
+
+def murmur3_of_bytes(frame: DataFrame, column: Column, length: Column, zero: Column) -> Column:
+    """The bucket hash of bytes, by the library that comes with Spark: Spark's own treats the last bytes otherwise."""
+    jvm: Any = frame.sparkSession.sparkContext._jvm
+    integer = getattr(getattr(jvm.org.apache.spark.sql.types, "IntegerType$"), "MODULE$")
+    arguments = _seq(jvm, *(_expression(jvm, part) for part in (column, zero, length, zero)))
+    invoked = _expressions(jvm).objects.StaticInvoke(
+        jvm.java.lang.Class.forName(_MURMUR3),
+        integer,
+        "hash32x86",
+        arguments,
+        _seq(jvm),
+        True,
+        True,
+        True,
+        jvm.scala.Option.empty(),
+    )
+    return _column(jvm, invoked)
+
+
+def in_own_session(frame: DataFrame, settings: Mapping[str, str]) -> DataFrame:
+    """The same DataFrame in a copy of its session that has these settings; the user's session is left as it is."""
+    spark = frame.sparkSession
+    jvm: Any = spark.sparkContext._jvm
+    session = spark._jsparkSession.cloneSession()
+    for key, value in settings.items():
+        session.conf().set(key, value)
+    datasets = getattr(getattr(jvm.org.apache.spark.sql.classic, "Dataset$"), "MODULE$")
+    copied = datasets.ofRows(session, frame._jdf.queryExecution().analyzed())
+    return DataFrame(copied, SparkSession(spark.sparkContext, session))
+
+
+def limits_row_groups(spark: SparkSession) -> bool:
+    """Whether Spark's Parquet library can end a row group after a number of rows."""
+    jvm: Any = spark.sparkContext._jvm
+    fields = jvm.java.lang.Class.forName("org.apache.parquet.hadoop.ParquetOutputFormat").getFields()
+    return any(field.getName() == "BLOCK_ROW_COUNT_LIMIT" for field in fields)
+
+
+def _expressions(jvm: Any) -> Any:
+    return jvm.org.apache.spark.sql.catalyst.expressions
+
+
+def _expression(jvm: Any, column: Column) -> Any:
+    return jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc)
+
+
+def _column(jvm: Any, expression: Any) -> Column:
+    return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+
+
+def _seq(jvm: Any, *items: Any) -> Any:
+    found = jvm.java.util.ArrayList()
+    for item in items:
+        found.add(item)
+    return jvm.scala.jdk.javaapi.CollectionConverters.asScala(found).toSeq()
