@@ -17,11 +17,20 @@ class Proxy:
         self.port = int(self._listener.getsockname()[1])
         self._word: bytes | None = None
         self._deliver = False
+        self._leave = self._away = False
         self._sockets: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def cut(self, word: bytes, *, deliver: bool) -> None:
-        self._word, self._deliver = word, deliver
+    def cut(self, word: bytes, *, deliver: bool, away: bool = False) -> None:
+        """With `away`, new connections end at once from then on, until `come_back()`."""
+        self._word, self._deliver, self._leave = word, deliver, away
+
+    @property
+    def was_cut(self) -> bool:
+        return self._word is None
+
+    def come_back(self) -> None:
+        self._away = False
 
     def close(self) -> None:
         self._listener.close()
@@ -39,6 +48,9 @@ class Proxy:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
+                if self._away:
+                    client.close()
+                    continue
                 server = socket.create_connection(("127.0.0.1", self._target))
                 self._sockets += [client, server]
                 deaf = threading.Event()
@@ -52,6 +64,7 @@ class Proxy:
             while data := source.recv(65536):
                 if outward and self._word is not None and self._word in data:
                     self._word = None
+                    self._away = self._leave
                     deaf.set()
                     if self._deliver:
                         target.sendall(data)
@@ -59,8 +72,10 @@ class Proxy:
                         target.shutdown(socket.SHUT_RDWR)
                     source.shutdown(socket.SHUT_RDWR)
                     return
-                if not (deaf.is_set() and not outward):
+                if outward or not deaf.is_set():
                     target.sendall(data)
+                elif self._away:
+                    break  # the server answered to nobody, and now it knows
         for each in (source, target):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import duckdb
@@ -37,6 +37,14 @@ _INLINED = {
     "timetz": "TIME WITH TIME ZONE",
     "timestamp_us": "TIMESTAMP",
 }
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """What stays the same while a file is the same."""
+    with suppress(OSError):
+        status = os.stat(path)
+        return status.st_dev, status.st_ino
+    return None
 
 
 def _rows(cursor: duckdb.DuckDBPyConnection) -> list[Row]:
@@ -113,7 +121,12 @@ class DuckDBSession(WriteSession["duckdb.DuckDBPyConnection"]):
         self.connection.execute(sql)
 
     def commit(self) -> None:
-        self.connection.execute("COMMIT")
+        try:
+            self.connection.execute("COMMIT")
+        except duckdb.TransactionException as error:
+            # It is said of a lost race and of a full disk alike. Writers take turns, in the one process that has the
+            # file open: there was no race.
+            raise duckdb.IOException(str(error)) from error
 
     def rollback(self) -> None:
         self.connection.execute("ROLLBACK")
@@ -141,6 +154,7 @@ class DuckDBStore(PooledStore["duckdb.DuckDBPyConnection"]):
         self._path = location.path if self._memory else os.path.abspath(location.path)
         self._create = create and not read_only
         self._database: duckdb.DuckDBPyConnection | None = None
+        self._identity: tuple[int, int] | None = None
         self._opening = threading.Lock()
         with _writers_guard:
             key = f"{id(self)}" if self._memory else os.path.realpath(self._path)
@@ -165,7 +179,9 @@ class DuckDBStore(PooledStore["duckdb.DuckDBPyConnection"]):
         if not self._memory:
             self._check_file()
         try:
-            return duckdb.connect(self._path, read_only=self.read_only, config=_CONFIG)
+            database = duckdb.connect(self._path, read_only=self.read_only, config=_CONFIG)
+            self._identity = _identity(self._path)
+            return database
         except (duckdb.IOException, duckdb.BinderException) as error:
             raise CatalogConnectionError(
                 f"The catalog {self.display} is in use: a DuckDB file can be open in one process only. Close it "
@@ -177,6 +193,14 @@ class DuckDBStore(PooledStore["duckdb.DuckDBPyConnection"]):
                 f"The catalog {self.display} is open in this process already, with other settings: a DuckDB file "
                 f"cannot be open both read-only and for writing. Close the other one first. ({error})"
             ) from error
+
+    def _require_same_file(self) -> None:
+        """DuckDB would go on writing into a file that has no name any more."""
+        if not self._memory and self._identity != _identity(self._path):
+            raise CatalogConnectionError(
+                f"The file of the catalog {self.display} was moved, deleted or replaced while it was open. Put it "
+                "back, or close the lake and attach it again."
+            )
 
     def _check_file(self) -> None:
         folder = os.path.dirname(self._path)
@@ -223,6 +247,7 @@ class DuckDBStore(PooledStore["duckdb.DuckDBPyConnection"]):
             yield
 
     def _session(self, connection: duckdb.DuckDBPyConnection) -> DuckDBSession:
+        self._require_same_file()
         connection.execute("BEGIN")
         return DuckDBSession(connection)
 

@@ -34,6 +34,7 @@ _TRANSIENT = {1205, 1213}
 _LOST = {1040, 1053, 1077, 1152, 1158, 1159, 1160, 1161, 1927, 2002, 2003, 2006, 2013, 2055, 4031}
 _TABLE_EXISTS, _UNKNOWN_DATABASE, _LOCK_WAIT_TIMEOUT = 1050, 1049, 1205
 _SETTLING_SECONDS = 120
+_WAIT_TIMEOUT = 60  # a client that vanished without a word must not keep the lake locked
 _STATEMENT_BYTES = 500_000  # well below every max_allowed_packet
 _MODE = "ANSI_QUOTES,PIPES_AS_CONCAT,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION"
 _TEXT = "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"  # TEXT ends at 64 KB; _bin compares exactly
@@ -174,6 +175,7 @@ class MySQLStore(PooledStore[Connection]):
 
     def _connect(self) -> Connection:
         connection = pymysql.connect(**self._options)
+        _execute(connection, f"SET SESSION wait_timeout = {_WAIT_TIMEOUT}")
         try:
             connection.select_db(self._schema)
         except pymysql.MySQLError as error:
@@ -232,6 +234,14 @@ class MySQLStore(PooledStore[Connection]):
         lost = number in _LOST or (isinstance(error, pymysql.InterfaceError) and number in (0, "(0, '')"))
         return Failure.LOST if lost else Failure.FATAL
 
+    def _abandon(self, connection: Connection) -> None:
+        self._kill(connection.thread_id())
+
+    def _kill(self, thread: int) -> None:
+        if self.query("SELECT IS_USED_LOCK(?)", [self._lock]) == [(thread,)]:
+            with suppress(CatalogError):  # it ended by itself in between
+                self.query(f"KILL CONNECTION {thread:d}")
+
     def settled(self, error: CommitOutcomeUnknown) -> bool | None:
         self.forget_connections()
         end = time.monotonic() + _SETTLING_SECONDS
@@ -242,10 +252,8 @@ class MySQLStore(PooledStore[Connection]):
             )
             if freed:
                 return None
-            if self.query("SELECT IS_USED_LOCK(?)", [self._lock]) == [(error.token,)]:
-                # The server may not notice for hours that nobody is at the other end
-                with suppress(CatalogError):  # it ended by itself in between
-                    self.query(f"KILL CONNECTION {error.token:d}")
+            if isinstance(error.token, int):
+                self._kill(error.token)  # the server may not notice for hours that nobody is at the other end
         raise CatalogConnectionError(
             f"The catalog {self.display} still runs a transaction whose connection was lost."
         )

@@ -152,7 +152,7 @@ class PooledStore(Store, Generic[C]):
                     session.flush()
                 except BaseException as error:
                     if isinstance(error, self.driver_errors) and self.classify(error) is Failure.LOST:
-                        self.forget_connections()
+                        self._lost(session.connection)
                     else:
                         healthy = self._rolled_back(session)
                     raise
@@ -169,9 +169,18 @@ class PooledStore(Store, Generic[C]):
             except BaseException as error:
                 self._discard(connection)
                 if reused and isinstance(error, self.driver_errors) and self.classify(error) is Failure.LOST:
-                    self.forget_connections()
+                    self._lost(connection)
                     continue
                 raise
+
+    def _lost(self, connection: C) -> None:
+        """The others died with it. The server may keep its transaction, and the locks of it, for hours."""
+        self.forget_connections()
+        with suppress(CatalogError):  # nobody is there: the next attempt will say so
+            self._abandon(connection)
+
+    def _abandon(self, connection: C) -> None:
+        """Ends what a lost connection may have left on the server."""
 
     def _rolled_back(self, session: WriteSession[C]) -> bool:
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -24,7 +25,12 @@ except ImportError as error:
         'A PostgreSQL catalog needs the driver psycopg: pip install "ducklake-spark[postgres]"'
     ) from error
 
-Connection = psycopg.Connection[Row]
+
+class Connection(psycopg.Connection[Row]):
+    """A connection that can be found again on the server by its application name."""
+
+    name: str
+
 
 _COPY_ROWS = 200
 _PARAMETERS = 30_000  # the protocol's limit is 65,535
@@ -32,8 +38,9 @@ _COLLISION = {"23505", "42P07"}  # a key, or an inlined table of somebody who to
 _TRANSIENT = {"40001", "40P01", "55P03"}
 _LOST = {"57P01", "57P02", "57P03", "40003", "25P03"}
 _SETTLING_SECONDS = 120
-_IDLE_IN_TRANSACTION = "5min"  # a client that vanished without a word must not keep the lake locked
+_IDLE_IN_TRANSACTION = "1min"  # a client that vanished without a word must not keep the lake locked
 _PATIENCE_SECONDS = 1
+_NAME_BYTES = 63  # the server cuts off what is longer
 _SYSTEM_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 _INLINED = {
     "boolean": "boolean",
@@ -155,7 +162,7 @@ class PostgresStore(PooledStore[Connection]):
         self.commit_lock_sql = f"SELECT pg_advisory_xact_lock({key})"
 
     def _connect(self) -> Connection:
-        connection = psycopg.connect(
+        connection = Connection.connect(
             self.location.conninfo,
             autocommit=True,
             prepare_threshold=None,  # poolers between us and the server do not know prepared statements
@@ -164,10 +171,12 @@ class PostgresStore(PooledStore[Connection]):
             fallback_application_name="ducklake-spark",
         )
         connection.adapters.register_loader("uuid", TextLoader)
+        connection.name = f"{connection.info.parameter_status('application_name')} {uuid.uuid4().hex[:12]}"
+        connection.name = connection.name.encode()[-_NAME_BYTES:].decode(errors="replace")
         connection.execute(
-            "SELECT set_config('search_path', $1, false), "
-            "set_config('idle_in_transaction_session_timeout', $2, false)",
-            [quoted(self._schema), _IDLE_IN_TRANSACTION],
+            "SELECT set_config('search_path', $1, false), set_config('application_name', $2, false), "
+            "set_config('idle_in_transaction_session_timeout', $3, false)",
+            [quoted(self._schema), connection.name, _IDLE_IN_TRANSACTION],
         )
         return connection
 
@@ -198,6 +207,13 @@ class PostgresStore(PooledStore[Connection]):
         if state in _TRANSIENT:
             return Failure.TRANSIENT
         return Failure.LOST if state in _LOST or state.startswith("08") else Failure.FATAL
+
+    def _abandon(self, connection: Connection) -> None:
+        self.query(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE application_name = ? AND usename = current_user",
+            [connection.name],
+        )
 
     def settled(self, error: CommitOutcomeUnknown) -> bool | None:
         if not isinstance(error.token, tuple):

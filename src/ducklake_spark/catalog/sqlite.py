@@ -16,6 +16,7 @@ from .pool import PooledStore, WriteSession, values_sql
 from .store import Failure, Query, Row
 
 _BUSY, _LOCKED, _NOTADB, _CONSTRAINT_PRIMARYKEY, _CONSTRAINT_UNIQUE = 5, 6, 26, 1555, 2067
+_READONLY_DBMOVED = 1032
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6})\d*)?\s*(?:Z|([+-])(\d\d)(?::?(\d\d))?(?::?(\d\d))?)?"
@@ -145,6 +146,11 @@ class SQLiteStore(PooledStore[sqlite3.Connection]):
     def translated(self, error: BaseException) -> CatalogError:
         if getattr(error, "sqlite_errorcode", None) == _NOTADB:
             return CatalogConnectionError(f"The file of the catalog {self.display} is not a SQLite database.")
+        if getattr(error, "sqlite_errorcode", None) == _READONLY_DBMOVED:
+            return CatalogConnectionError(
+                f"The file of the catalog {self.display} was moved, deleted or replaced while it was open. Put it "
+                "back, or close the lake and attach it again."
+            )
         return super().translated(error)
 
     def _fetch(self, connection: sqlite3.Connection, queries: Sequence[Query]) -> list[list[Row]]:

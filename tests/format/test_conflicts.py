@@ -1,0 +1,215 @@
+"""The conflict matrix, cell by cell, as pure values: the reference's table and the holes that it leaves open."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from ducklake_spark.errors import ConflictError
+from ducklake_spark.format.changes import ChangeSet, format_changes, parse_changes
+from ducklake_spark.format.conflicts import Mine, Theirs, check
+
+T, OTHER = 7, 8
+TABLE_FIELDS = {
+    "drop": "dropped_tables",
+    "alter": "altered_tables",
+    "insert": "inserted_into_tables",
+    "inlined insert": "inlined_inserts",
+    "delete": "deleted_from_tables",
+    "inlined delete": "inlined_deletes",
+    "flush": "inline_flushes",
+    "merge": "merge_adjacents",
+    "rewrite": "rewrite_deletes",
+}
+
+# Rows: mine. The words after it: what of theirs, on the same table, it cannot be combined with. The reference's table,
+# plus what it lacks (marked +).
+MATRIX = {
+    "drop": "drop",
+    "alter": "drop, alter",
+    "insert": "drop, alter, delete, inlined delete",
+    "inlined insert": "drop, alter, delete, inlined delete",
+    "delete": "drop, alter, merge, rewrite, insert, inlined insert",
+    # + merge and rewrite: the file that it deletes from is gone, and the delete would be lost
+    "inlined delete": "drop, alter, inlined delete, flush, insert, inlined insert, merge, rewrite",
+    "flush": "drop, inlined delete, flush",
+    # + inlined delete, for the same reason
+    "merge": "drop, delete, merge, rewrite, inlined delete",
+    "rewrite": "drop, delete, merge, rewrite, inlined delete",
+}
+
+
+def changes(what: str, table_id: int = T) -> ChangeSet:
+    return ChangeSet(**{TABLE_FIELDS[what]: {table_id}})
+
+
+@pytest.mark.parametrize("mine", TABLE_FIELDS)
+@pytest.mark.parametrize("theirs", TABLE_FIELDS)
+def test_changes_of_one_table(mine: str, theirs: str) -> None:
+    both = Mine(changes(mine), table_names={T: "sales"}), Theirs(changes(theirs))
+    if theirs in MATRIX[mine].split(", "):
+        with pytest.raises(ConflictError, match=r'table "sales" \(id 7\)'):
+            check(*both)
+    else:
+        check(*both)
+
+
+@pytest.mark.parametrize("mine", TABLE_FIELDS)
+@pytest.mark.parametrize("theirs", TABLE_FIELDS)
+def test_changes_of_different_tables_never_conflict(mine: str, theirs: str) -> None:
+    check(Mine(changes(mine), renamed_tables={T}), Theirs(changes(theirs, OTHER), renamed_tables={OTHER}))
+
+
+@pytest.mark.parametrize("mine", ["delete", "inlined delete"])
+@pytest.mark.parametrize("theirs", ["delete", "inlined delete"])
+def test_deletes_meet_in_a_file(mine: str, theirs: str) -> None:
+    with pytest.raises(ConflictError, match="data file 3"):
+        check(
+            Mine(changes(mine), deleted_files={2, 3}),
+            Theirs(ChangeSet(), deleted_files={3, 4}),
+        )
+    if (mine, theirs) != ("inlined delete", "inlined delete"):
+        check(Mine(changes(mine), deleted_files={2}), Theirs(changes(theirs), deleted_files={4}))
+
+
+def test_compaction_of_older_versions_counts() -> None:
+    with pytest.raises(ConflictError, match="compacted it"):
+        check(Mine(changes("delete")), Theirs(ChangeSet(compacted_tables={T})))
+
+
+# Renames have ids, which the log does not show.
+
+
+@pytest.mark.parametrize("field", ["altered_tables", "dropped_tables"])
+def test_a_renamed_table_is_not_as_it_was(field: str) -> None:
+    with pytest.raises(ConflictError, match="renamed it"):
+        check(Mine(ChangeSet(**{field: {T}})), Theirs(ChangeSet(), renamed_tables={T}))
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        Theirs(ChangeSet(dropped_tables={T})),
+        Theirs(ChangeSet(altered_tables={T})),
+        Theirs(ChangeSet(), renamed_tables={T}),
+    ],
+)
+def test_a_table_to_rename_must_be_as_it_was(theirs: Theirs) -> None:
+    with pytest.raises(ConflictError, match="cannot rename table"):
+        check(Mine(ChangeSet(created_tables=[("main", "n")]), renamed_tables={T}), theirs)
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        Theirs(ChangeSet(dropped_views={T})),
+        Theirs(ChangeSet(altered_views={T})),
+        Theirs(ChangeSet(), renamed_views={T}),
+    ],
+)
+def test_a_view_to_change_must_be_as_it_was(theirs: Theirs) -> None:
+    with pytest.raises(ConflictError, match="cannot alter view"):
+        check(Mine(ChangeSet(altered_views={T})), theirs)
+    with pytest.raises(ConflictError, match="cannot rename view"):
+        check(Mine(ChangeSet(created_views=[("main", "n")]), renamed_views={T}), theirs)
+    check(Mine(ChangeSet(altered_views={OTHER})), theirs)
+
+
+def test_a_view_to_drop_may_have_a_new_comment_but_no_new_name() -> None:
+    mine = Mine(ChangeSet(dropped_views={T}))
+    check(mine, Theirs(ChangeSet(altered_views={T})))
+    for theirs in (Theirs(ChangeSet(dropped_views={T})), Theirs(ChangeSet(), renamed_views={T})):
+        with pytest.raises(ConflictError, match="cannot drop view"):
+            check(mine, theirs)
+
+
+def test_ids_of_tables_and_views_are_not_mixed_up() -> None:
+    check(Mine(ChangeSet(altered_tables={T})), Theirs(ChangeSet(dropped_views={T}, altered_views={T})))
+    check(Mine(ChangeSet(dropped_views={T})), Theirs(ChangeSet(dropped_tables={T}), renamed_tables={T}))
+
+
+@pytest.mark.parametrize("field", ["inserted_into_tables", "inlined_inserts"])
+def test_not_null_was_checked_on_rows_that_are_not_all(field: str) -> None:
+    theirs = Theirs(ChangeSet(**{field: {T}}))
+    with pytest.raises(ConflictError, match="cannot set NOT NULL on table"):
+        check(Mine(ChangeSet(altered_tables={T}), not_null_tables={T}), theirs)
+    check(Mine(ChangeSet(altered_tables={T})), theirs)
+
+
+# Names.
+
+NAMED = ["created_tables", "created_views", "created_scalar_macros", "created_table_macros"]
+SPACES = {"created_tables": 0, "created_views": 0, "created_scalar_macros": 1, "created_table_macros": 2}
+
+
+@pytest.mark.parametrize("mine", NAMED)
+@pytest.mark.parametrize("theirs", NAMED)
+def test_names_are_taken_once_in_each_space(mine: str, theirs: str) -> None:
+    made = Mine(ChangeSet(**{mine: [("Main", "N")]}), schema_ids={"main": 0})
+    taken = Theirs(ChangeSet(**{theirs: [("main", "n")]}))
+    if SPACES[mine] == SPACES[theirs]:
+        with pytest.raises(ConflictError, match=r'"Main"\."N"'):
+            check(made, taken)
+    else:
+        check(made, taken)
+    check(made, Theirs(ChangeSet(**{theirs: [("main", "m"), ("other", "n")]})))
+
+
+@pytest.mark.parametrize("field", NAMED)
+def test_a_schema_to_drop_must_be_as_empty_as_it_was(field: str) -> None:
+    mine = Mine(ChangeSet(dropped_schemas={3}), schema_names={3: "Sales", 4: "hr"})
+    with pytest.raises(ConflictError, match='created "n" in it'):
+        check(mine, Theirs(ChangeSet(**{field: [("sales", "n")]})))
+    check(mine, Theirs(ChangeSet(**{field: [("hr", "n")]})))
+
+
+@pytest.mark.parametrize("field", NAMED)
+def test_a_schema_to_fill_must_be_there(field: str) -> None:
+    mine = Mine(ChangeSet(**{field: [("Sales", "n")]}), schema_ids={"sales": 3, "hr": 4})
+    with pytest.raises(ConflictError, match='dropped schema "Sales"'):
+        check(mine, Theirs(ChangeSet(dropped_schemas={3})))
+    check(mine, Theirs(ChangeSet(dropped_schemas={4})))
+
+
+def test_schemas() -> None:
+    with pytest.raises(ConflictError, match='schema "A"'):
+        check(Mine(ChangeSet(created_schemas=["A"])), Theirs(ChangeSet(created_schemas=["b", "a"])))
+    check(Mine(ChangeSet(created_schemas=["A"])), Theirs(ChangeSet(created_schemas=["b"])))
+    with pytest.raises(ConflictError, match="schema"):
+        check(Mine(ChangeSet(dropped_schemas={3})), Theirs(ChangeSet(dropped_schemas={3})))
+    check(Mine(ChangeSet(dropped_schemas={3})), Theirs(ChangeSet(dropped_schemas={4})))
+
+
+@pytest.mark.parametrize("field", ["dropped_scalar_macros", "dropped_table_macros"])
+def test_macros_are_dropped_once(field: str) -> None:
+    with pytest.raises(ConflictError, match="cannot drop"):
+        check(Mine(ChangeSet(**{field: {T}})), Theirs(ChangeSet(**{field: {T}})))
+    check(Mine(ChangeSet(**{field: {T}})), Theirs(ChangeSet(**{field: {OTHER}})))
+
+
+def test_nothing_conflicts_with_nothing() -> None:
+    full = ChangeSet()
+    for part in dataclasses.fields(ChangeSet):
+        value = getattr(full, part.name)
+        value.add(T) if isinstance(value, set) else value.append(
+            "s" if part.name == "created_schemas" else ("s", "n")
+        )
+    check(Mine(full, schema_ids={"s": 1}, schema_names={T: "s"}), Theirs(ChangeSet()))
+    check(Mine(ChangeSet()), Theirs(full))
+
+
+def test_the_log_carries_all_that_is_compared() -> None:
+    full = ChangeSet(
+        created_schemas=['s, "x'], created_tables=[("a.b", 'c"d')], altered_tables={1}, rewrite_deletes={2}
+    )
+    assert parse_changes(format_changes(full)) == full
+
+
+def test_the_error_says_what_to_do() -> None:
+    with pytest.raises(ConflictError) as caught:
+        check(Mine(changes("alter"), table_names={T: "sales"}), Theirs(changes("drop")))
+    assert str(caught.value) == (
+        'Transaction conflict: cannot alter table "sales" (id 7), because another transaction dropped it after this '
+        "one began. Nothing was written; run it again on the new snapshot."
+    )
