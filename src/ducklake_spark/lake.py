@@ -38,7 +38,7 @@ from ducklake_spark.format.objects import EPOCH, MacroImpl, SchemaDef, Snapshot,
 from ducklake_spark.format.options import OPTIONS, OptionKey, Options, option_def
 from ducklake_spark.format.rows import CommitInfo
 from ducklake_spark.format.types import fold
-from ducklake_spark.schema import SchemaLike, column_specs
+from ducklake_spark.schema import SchemaLike, column_specs, is_frame
 from ducklake_spark.session import session_or_local
 from ducklake_spark.times import Timestamp, micros_of
 
@@ -93,6 +93,11 @@ class Lake:
     def name(self) -> str:
         """The lake's name in SQL."""
         return self._config.name
+
+    @property
+    def default_schema(self) -> str:
+        """The schema of names that have no schema."""
+        return DEFAULT_SCHEMA
 
     @property
     def data_path(self) -> str:
@@ -411,7 +416,8 @@ class Lake:
 
         Args:
             name: `table` or `schema.table`.
-            schema: A dict of names and types, a list of pairs, a text like `a INT, b VARCHAR`, or a Spark StructType.
+            schema: A dict of names and types, a list of pairs, a text like `a INT, b VARCHAR`, a Spark StructType, or
+                a DataFrame, whose rows are inserted in the same snapshot.
             partitioned_by: Keys such as `region`, `year(at)` or `bucket(16, id)`.
             sorted_by: Keys such as `at DESC`.
             not_null: Columns that cannot be NULL.
@@ -425,6 +431,7 @@ class Lake:
         with self._change() as tx:
             found, own = self._resolve(tx, name)
             specs = column_specs(schema, own, not_null=not_null, defaults=defaults or {})
+            existed = if_not_exists and tx.table(found, own) is not None
             table = ddl.create_table(
                 tx,
                 found,
@@ -436,7 +443,10 @@ class Lake:
                 if_not_exists=if_not_exists,
                 or_replace=or_replace,
             )
-            return Table(self, found.name, table.name)
+            handle = Table(self, found.name, table.name)
+            if is_frame(schema) and not existed:
+                handle._add_rows(tx, table, schema)
+            return handle
 
     def drop_table(self, name: Name, *, if_exists: bool = False) -> None:
         """DROP TABLE."""

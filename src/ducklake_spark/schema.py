@@ -62,10 +62,16 @@ def column_specs(
     ]
 
 
+def is_frame(schema: object) -> bool:
+    """Whether it is a DataFrame, which has rows beside its schema."""
+    return not isinstance(schema, (str, Mapping)) and hasattr(schema, "schema") and hasattr(schema, "select")
+
+
 def _columns(schema: SchemaLike, table: str) -> list[tuple[str, DataType, bool]]:
     given: Any = schema
-    if not isinstance(given, (str, Mapping)) and hasattr(given, "schema"):
-        given = given.schema  # a DataFrame
+    if is_frame(given):
+        # That Spark knows a column to have no NULLs now does not mean that it must never have one.
+        return [(part.name, data_type_of(part.dataType), True) for part in given.schema.fields]
     if isinstance(given, str):
         return parse_columns(given)
     if isinstance(given, Mapping):

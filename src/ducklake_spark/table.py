@@ -310,7 +310,10 @@ class Table:
         with self._change() as (tx, table):
             if merge_schema:
                 table = _with_new_columns(tx, table, rows)
-            return _apply(tx, self._rows_to_add(tx, table, rows))
+            return self._add_rows(tx, table, rows)
+
+    def _add_rows(self, tx: Transaction, table: TableDef, rows: Any) -> int:
+        return _apply(tx, self._rows_to_add(tx, table, rows))
 
     def _rows_to_add(self, tx: Transaction, table: TableDef, rows: Any) -> Added:
         from ducklake_spark.write.insert import Target, rows_to_add
