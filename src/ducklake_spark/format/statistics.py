@@ -13,8 +13,9 @@ from ducklake_spark.format.columns import ColumnDef, walk_all
 from ducklake_spark.format.types import NESTED
 
 _FLOATS = ("float32", "float64")
-_UNBOUNDED = ("variant", "geometry", "timetz", "interval", "int128", "uint128")
-"""Types of which files have no bounds."""
+WIDE_INTEGERS = ("int128", "uint128")
+_UNBOUNDED = ("variant", "geometry", "timetz", "interval", *WIDE_INTEGERS)
+"""Types of which not every file has bounds."""
 _BOOLEANS = {"0": False, "1": True, "false": False, "true": True}
 _DATE = re.compile(r"(\d+)-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d+))?)?(?:\+00)?( \(BC\))?\Z")
 _CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d+))?\Z")
@@ -189,6 +190,8 @@ def merge_table(
         if node.type in NESTED:
             continue
         new = added.get(node.column_id)
+        if new is not None and node.type in WIDE_INTEGERS:
+            new = replace(new, contains_nan=None)  # a mark of files only
         old = stats.columns.get(node.column_id)
         if new is None:
             if old is not None and stats.stored:
@@ -238,7 +241,73 @@ def merge_extra(old: str | None, new: str | None, column_type: str) -> str | Non
         return None
     if column_type == "geometry":
         return geometry_stats(_geometry_union(json.loads(old), json.loads(new)))
-    return old if old == new else None
+    return _merge_variants(json.loads(old), json.loads(new))
+
+
+def _merge_variants(old: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> str | None:
+    """Paths that are there with the same type on both sides."""
+    others = {part["field_name"]: part for part in new}
+    leaves = []
+    for part in old:
+        other = others.get(part["field_name"])
+        if other is None or other["shredded_type"] != part["shredded_type"]:
+            continue
+        leaves.append(_merge_leaves(_leaf(part), _leaf(other)))
+    return variant_stats(leaves)
+
+
+def _leaf(part: Mapping[str, Any]) -> VariantStats:
+    nulls = int(part.get("null_count", 0))
+    return VariantStats(
+        part["field_name"],
+        part["shredded_type"],
+        int(part.get("column_size_bytes", 0)),
+        int(part.get("num_values", nulls)) - nulls,
+        nulls,
+        part.get("min"),
+        part.get("max"),
+        part.get("contains_nan"),
+    )
+
+
+def _merge_leaves(old: VariantStats, new: VariantStats) -> VariantStats:
+    first, second = (
+        ColumnStats(0, None, leaf.value_count, leaf.null_count, leaf.min_value, leaf.max_value)
+        for leaf in (old, new)
+    )
+    low, high = _bounds(first, second, old.shredded_type)
+    return replace(
+        old,
+        column_size_bytes=old.column_size_bytes + new.column_size_bytes,
+        value_count=old.value_count + new.value_count,
+        null_count=old.null_count + new.null_count,
+        min_value=low,
+        max_value=high,
+        contains_nan=_either(old.contains_nan, new.contains_nan),
+    )
+
+
+def variant_stats(leaves: Sequence[VariantStats]) -> str | None:
+    """The text of a variant's extra statistics, as the extension writes it; None when nothing is shredded.
+
+    >>> variant_stats([VariantStats("root", "int32", 39, 2, 1, "42", "99")])[:72]
+    '[{"field_name":"root","shredded_type":"int32","null_count":1,"min":"42",'
+    """
+    parts = []
+    for leaf in leaves:
+        part: dict[str, Any] = {
+            "field_name": leaf.variant_path,
+            "shredded_type": leaf.shredded_type,
+            "null_count": leaf.null_count,
+            "min": leaf.min_value,
+            "max": leaf.max_value,
+            "num_values": leaf.value_count + leaf.null_count,
+            "contains_nan": leaf.contains_nan,
+            "column_size_bytes": leaf.column_size_bytes,
+            "any_valid": True,
+        }
+        parts.append({key: value for key, value in part.items() if value is not None})
+    return json.dumps(parts, ensure_ascii=False, separators=(",", ":")) if parts else None
 
 
 def _geometry_union(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

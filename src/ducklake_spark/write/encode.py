@@ -21,8 +21,12 @@ from urllib.parse import quote as url_quote
 import duckdb
 import pyarrow as pa
 
+from ducklake_spark.write import buckets
+
 FAILURE_MARK = "ducklake-spark failure: "
 """Stands before a JSON text in the exceptions of workers, so that the driver can say what went wrong."""
+
+NULL_REASON = "NULL in a NOT NULL column"
 
 RESULT = pa.schema([("path", pa.string()), ("info", pa.string())])
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
@@ -35,6 +39,8 @@ class EncodedColumn:
     name: str
     sql: str
     not_null: bool = False
+    arriving: str | None = None
+    """The arriving column that it is made of; None for a default."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,7 @@ class Encoding:
     target_file_size: int = 536870912
     counted: tuple[str, ...] = ()
     """Columns whose NULLs DuckDB's statistics do not count."""
+    variants: tuple[str, ...] = ()
     inline_limit: int = 0
     """A task with no more rows than this sends them back instead of writing a file: they may fit in the catalog."""
 
@@ -76,13 +83,21 @@ class Encoding:
                 ":memory:", config={"threads": 1, "temp_directory": scratch, "preserve_insertion_order": True}
             )
             connection.execute("SET TimeZone = 'UTC'")
+            if self.keys:
+                buckets.register(connection)
+            # Each attempt of a task has a folder of its own, so that one which is repeated leaves nothing behind.
+            # Not `makedirs`: the folder of the job is gone when the driver has given up.
             staging = os.path.join(self.folder, f"task-{uuid.uuid4()}")
-            os.makedirs(staging, exist_ok=True)
+            os.mkdir(staging)
             try:
                 for path, info in self._write(connection, source, staging):
                     yield pa.record_batch([pa.array([path]), pa.array([json.dumps(info)])], schema=RESULT)
             except duckdb.Error as error:
                 shutil.rmtree(staging, ignore_errors=True)
+                failure = source.failure
+                if failure is not None:
+                    # The rows themselves could not be had: Spark's error, not DuckDB's.
+                    raise failure from error
                 raise RuntimeError(
                     FAILURE_MARK + json.dumps(self._explain(connection, source, error))
                 ) from error
@@ -92,10 +107,10 @@ class Encoding:
             finally:
                 connection.close()
 
-    def _select(self, *, keys: bool = True) -> str:
+    def _select(self, source: str) -> str:
         parts = [f"{_guarded(column)} AS {_quote(column.name)}" for column in self.columns]
-        inner = f"SELECT {', '.join(parts)} FROM arriving"
-        helpers = [f"{key.sql} AS __key{i}" for i, key in enumerate(self.keys)] if keys else []
+        inner = f"SELECT {', '.join(parts)} FROM {source}"
+        helpers = [f"{key.sql} AS __key{i}" for i, key in enumerate(self.keys)]
         order = [f"__key{i}" for i in range(len(helpers))] + list(self.order_by)
         text = f"SELECT {', '.join(['*', *helpers])} FROM ({inner})"
         return text + (f" ORDER BY {', '.join(order)}" if order else "")
@@ -111,7 +126,14 @@ class Encoding:
         else:
             options.append(f"FILE_SIZE_BYTES {self.target_file_size}")
         target = staging.replace("'", "''")
-        rows = connection.execute(f"COPY ({self._select()}) TO '{target}' ({', '.join(options)})").fetchall()
+        select = self._select("arriving")
+        if self.variants:
+            connection.execute(f"CREATE TEMP TABLE held AS {self._select('arriving')}")
+            select = "SELECT * FROM held"
+            unshredded = self._unshredded(connection)
+            if unshredded:
+                options.append(f"SHREDDING {{{', '.join(unshredded)}}}")
+        rows = connection.execute(f"COPY ({select}) TO '{target}' ({', '.join(options)})").fetchall()
         for path, count, size, footer, statistics, partition in rows:
             if count == 0:
                 os.remove(path)
@@ -119,8 +141,20 @@ class Encoding:
             info: dict[str, Any] = {"rows": count, "size": size, "footer": footer, "statistics": statistics}
             info["nulls"] = self._nulls(connection, path)
             info["values"] = [partition[f"__key{i}"] for i in range(len(self.keys))] if self.keys else []
-            info["folder"] = self._hive_folder(info["values"])
+            info["folder"] = hive_folder(self.keys, info["values"]) if self.hive_folders else ""
             yield path, info
+
+    def _unshredded(self, connection: duckdb.DuckDBPyConnection) -> list[str]:
+        """Variants with keys that differ by case only: of two such fields DuckDB's writer would lose one."""
+        found = []
+        for name in self.variants:
+            asked = (
+                f"SELECT 1 FROM (SELECT DISTINCT t.key FROM held, json_tree(CAST({_quote(name)} AS JSON)) t "
+                "WHERE t.key IS NOT NULL) GROUP BY lower(key) HAVING count(*) > 1 LIMIT 1"
+            )
+            if connection.execute(asked).fetchone() is not None:
+                found.append(f"{_quote(name)}: 'VARCHAR'")
+        return found
 
     def _nulls(self, connection: duckdb.DuckDBPyConnection, path: str) -> dict[str, int]:
         if not self.counted:
@@ -130,28 +164,28 @@ class Encoding:
         assert row is not None
         return dict(zip(self.counted, row, strict=True))
 
-    def _hive_folder(self, values: Sequence[str | None]) -> str:
-        if not self.hive_folders:
-            return ""
-        return "".join(
-            f"{key.folder}={NULL_FOLDER if value is None else url_quote(value, safe='-_.~')}/"
-            for key, value in zip(self.keys, values, strict=True)
-        )
-
     def _explain(
         self, connection: duckdb.DuckDBPyConnection, source: _Source, error: duckdb.Error
     ) -> dict[str, str | None]:
         """Which column and value it was, found by trying the last batches column by column."""
-        reason = str(error).split("\n", 1)[0]
+        reason = _first_line(error)
         for batch in reversed(source.recent):
             connection.register("arriving", batch)
-            for position, column in enumerate(self.columns):
+            for column in self.columns:
                 try:
                     connection.execute(f"SELECT count({_guarded(column)}) FROM arriving").fetchall()
                 except duckdb.Error as failure:
-                    value = _first_bad(connection, column, f"c{position}", batch)
-                    return {"column": column.name, "value": value, "reason": str(failure).split("\n", 1)[0]}
+                    value = _first_bad(connection, column, batch)
+                    return {"column": column.name, "value": value, "reason": _first_line(failure)}
         return {"column": None, "value": None, "reason": reason}
+
+
+def hive_folder(keys: Sequence[EncodedKey], values: Sequence[str | None]) -> str:
+    """The folders of a file, `a=1/b=x/`, as the extension writes them."""
+    return "".join(
+        f"{key.folder}={NULL_FOLDER if value is None else url_quote(value, safe='-_.~')}/"
+        for key, value in zip(keys, values, strict=True)
+    )
 
 
 class _Source:
@@ -161,6 +195,7 @@ class _Source:
         self._batches: Iterator[pa.RecordBatch] = (batch for batch in batches if batch.num_rows)
         self._first = next(self._batches, None)
         self.recent: list[pa.RecordBatch] = []
+        self.failure: BaseException | None = None
 
     @property
     def has_rows(self) -> bool:
@@ -194,28 +229,36 @@ class _Source:
         while batch is not None:
             self.recent = [*self.recent[-1:], batch]
             yield batch
-            batch = next(self._batches, None)
+            try:
+                batch = next(self._batches, None)
+            except BaseException as error:
+                self.failure = error
+                raise
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).split("\n", 1)[0]
 
 
 def _first_bad(
-    connection: duckdb.DuckDBPyConnection, column: EncodedColumn, arriving: str, batch: pa.RecordBatch
+    connection: duckdb.DuckDBPyConnection, column: EncodedColumn, batch: pa.RecordBatch
 ) -> str | None:
     """The first value that fails alone. A batch is small, so trying one by one is cheap enough for an error."""
-    if arriving not in batch.schema.names:
+    if column.arriving is None:
         return None
     for row in range(batch.num_rows):
         connection.register("arriving", batch.slice(row, 1))
         try:
             connection.execute(f"SELECT count({_guarded(column)}) FROM arriving").fetchall()
         except duckdb.Error:
-            return str(batch.column(arriving)[row].as_py())
+            return str(batch.column(column.arriving)[row].as_py())
     return None
 
 
 def _guarded(column: EncodedColumn) -> str:
     if not column.not_null:
         return column.sql
-    return f"CASE WHEN ({column.sql}) IS NULL THEN error('NULL in a NOT NULL column') ELSE {column.sql} END"
+    return f"CASE WHEN ({column.sql}) IS NULL THEN error('{NULL_REASON}') ELSE {column.sql} END"
 
 
 def _quote(name: str) -> str:

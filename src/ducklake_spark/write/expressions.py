@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pyspark.sql.types as spark_types
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.types import (
@@ -25,7 +27,7 @@ _NUMBERS = _INTEGERS | {"float32", "float64"}
 _TIMESTAMPS = frozenset({"timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz"})
 _SPECIAL = frozenset(
     {"timestamp_ns", "interval", "variant", "geometry", "json", "int128", "uint128", "uuid", "time", "timetz"}
-)
+) | (_INTEGERS - {"int128", "uint128"})
 """Types that a plain cast inside a nested type would not reach."""
 
 _NUMERIC_SPARK = (
@@ -38,6 +40,11 @@ _NUMERIC_SPARK = (
     spark_types.DecimalType,
 )
 _TIMESTAMP_SPARK = (spark_types.TimestampType, spark_types.TimestampNTZType)
+_INTERVALS = (
+    spark_types.DayTimeIntervalType,
+    spark_types.YearMonthIntervalType,
+    spark_types.CalendarIntervalType,
+)
 
 
 def check_assignable(source: spark_types.DataType, target: DataType, where: str) -> None:
@@ -94,16 +101,107 @@ def _scalar_assignable(source: spark_types.DataType, target: DataType) -> bool:
     if name in ("time", "timetz", "time_ns"):
         return is_text or type(source).__name__ == "TimeType"
     if name == "interval":
-        return is_text or isinstance(source, spark_types.DayTimeIntervalType) or _is_interval_struct(source)
+        return is_text or isinstance(source, _INTERVALS) or _is_interval_struct(source)
     if name == "variant":
         return isinstance(source, spark_types.VariantType)
     if name == "geometry":
-        return is_text or isinstance(source, spark_types.BinaryType)
+        return is_text or isinstance(source, spark_types.BinaryType) or _is_geometry(source)
     return False
+
+
+def _is_geometry(source: spark_types.DataType) -> bool:
+    return type(source).__name__ == "GeometryType"
 
 
 def _is_interval_struct(source: spark_types.DataType) -> bool:
     return isinstance(source, spark_types.StructType) and source.names == ["months", "days", "micros"]
+
+
+_INTERVAL = spark_types.StructType(
+    [
+        spark_types.StructField("months", spark_types.IntegerType()),
+        spark_types.StructField("days", spark_types.IntegerType()),
+        spark_types.StructField("micros", spark_types.LongType()),
+    ]
+)
+
+
+def carried(
+    column: Column, source: spark_types.DataType, target: DataType
+) -> tuple[Column, spark_types.DataType]:
+    """The column as it travels to a worker, and its type: what depends on the session is done by Spark.
+
+    These are conversions between times with and without a zone, and to text.
+    """
+    if isinstance(target, List) and isinstance(source, spark_types.ArrayType):
+        _, inner = carried(F.lit(None), source.elementType, target.element)
+        if inner == source.elementType:
+            return column, source
+        element = target.element
+        part = source.elementType
+        return F.transform(column, lambda x: carried(x, part, element)[0]), spark_types.ArrayType(inner)
+    if isinstance(target, Map) and isinstance(source, spark_types.MapType):
+        return _carried_map(column, source, target)
+    if isinstance(target, Struct) and isinstance(source, spark_types.StructType):
+        return _carried_struct(column, source, target)
+    return _carried_scalar(column, source, target.name)
+
+
+def _carried_map(
+    column: Column, source: spark_types.MapType, target: Map
+) -> tuple[Column, spark_types.DataType]:
+    _, key = carried(F.lit(None), source.keyType, target.key)
+    _, value = carried(F.lit(None), source.valueType, target.value)
+    if (key, value) == (source.keyType, source.valueType):
+        return column, source
+    if key != source.keyType:
+        column = F.transform_keys(column, lambda k, _: carried(k, source.keyType, target.key)[0])
+    if value != source.valueType:
+        column = F.transform_values(column, lambda _, v: carried(v, source.valueType, target.value)[0])
+    return column, spark_types.MapType(key, value)
+
+
+def _carried_struct(
+    column: Column, source: spark_types.StructType, target: Struct
+) -> tuple[Column, spark_types.DataType]:
+    wanted = {fold(name): part for name, part in target.fields}
+    made, fields = [], []
+    for field in source.fields:
+        part, inner = carried(column.getField(field.name), field.dataType, wanted[fold(field.name)])
+        made.append(part.alias(field.name))
+        fields.append(spark_types.StructField(field.name, inner))
+    if [field.dataType for field in fields] == [field.dataType for field in source.fields]:
+        return column, source
+    return F.when(column.isNotNull(), F.struct(*made)), spark_types.StructType(fields)
+
+
+def _carried_scalar(
+    column: Column, source: spark_types.DataType, name: str
+) -> tuple[Column, spark_types.DataType]:
+    wanted: spark_types.DataType | None = None
+    if isinstance(source, spark_types.NullType):
+        return column, source
+    if name == "varchar" and not isinstance(source, spark_types.StringType):
+        wanted = spark_types.StringType()
+    elif isinstance(source, spark_types.TimestampType) and name in _TIMESTAMPS - {"timestamptz"}:
+        wanted = spark_types.TimestampNTZType()
+    elif isinstance(source, _TIMESTAMP_SPARK) and name == "date":
+        wanted = spark_types.DateType()
+    elif isinstance(source, (spark_types.TimestampNTZType, spark_types.DateType)) and name == "timestamptz":
+        wanted = spark_types.TimestampType()
+    elif isinstance(source, spark_types.VariantType) and name == "json":
+        return F.to_json(column), spark_types.StringType()
+    elif isinstance(source, spark_types.YearMonthIntervalType):
+        whole = column.cast(spark_types.YearMonthIntervalType())
+        months = F.extract(F.lit("YEAR"), whole) * 12 + F.extract(F.lit("MONTH"), whole)
+        # Made of the months, so that nothing in it looks as if it could not be NULL: Arrow takes that at its word.
+        nothing = months - months
+        parts = [months.cast("int"), nothing.cast("int"), nothing.cast("long")]
+        named = [part.alias(name) for part, name in zip(parts, _INTERVAL.names, strict=True)]
+        return F.when(column.isNotNull(), F.struct(*named)), _INTERVAL
+    elif _is_geometry(source):
+        return F.call_function("st_asbinary", column), spark_types.BinaryType()
+    return (column, source) if wanted is None else (column.cast(wanted), wanted)
 
 
 def stored_sql(expression: str, source: spark_types.DataType, target: DataType) -> str:
@@ -114,6 +212,10 @@ def stored_sql(expression: str, source: spark_types.DataType, target: DataType) 
         if not any(part.name in _SPECIAL for part in walk(target)):
             return f"CAST({expression} AS {duckdb_name(target)})"
         return _nested_sql(expression, source, target)
+    if isinstance(source, spark_types.VariantType):
+        # As Spark keeps it in Parquet: every kind of value stays what it is.
+        value = f"variant_bytes_to_variant(({expression}).metadata || ({expression}).value)"
+        return value if target.name == "variant" else f"CAST(CAST({value} AS JSON) AS {stored_type(target)})"
     return _scalar_sql(expression, source, target)
 
 
@@ -142,7 +244,8 @@ def _nested_sql(expression: str, source: spark_types.DataType, target: DataType)
         key = stored_sql(f"{item}.key", source.keyType, target.key)
         value = stored_sql(f"{item}.value", source.valueType, target.value)
         entry = f"struct_pack(key := {key}, value := {value})"
-        return f"map_from_entries(list_transform(map_entries({expression}), lambda {item}: {entry}))"
+        made = f"map_from_entries(list_transform(map_entries({expression}), lambda {item}: {entry}))"
+        return f"CASE WHEN {expression} IS NULL THEN NULL ELSE {made} END"
     assert isinstance(target, Struct) and isinstance(source, spark_types.StructType)
     given = {fold(part.name): part for part in source.fields}
     parts = []
@@ -155,6 +258,12 @@ def _nested_sql(expression: str, source: spark_types.DataType, target: DataType)
     return f"CASE WHEN {expression} IS NULL THEN NULL ELSE struct_pack({', '.join(parts)}) END"
 
 
+def _may_have_fractions(source: spark_types.DataType) -> bool:
+    if isinstance(source, spark_types.DecimalType):
+        return source.scale > 0
+    return isinstance(source, (spark_types.FloatType, spark_types.DoubleType))
+
+
 def _scalar_sql(expression: str, source: spark_types.DataType, target: DataType) -> str:
     name = target.name
     if name == "timestamp_ns" and isinstance(source, spark_types.LongType):
@@ -162,10 +271,11 @@ def _scalar_sql(expression: str, source: spark_types.DataType, target: DataType)
     if name == "interval" and isinstance(source, spark_types.StructType):
         parts = f"({expression})"
         return f"to_months({parts}.months) + to_days({parts}.days) + to_microseconds({parts}.micros)"
-    if name == "variant":
-        return f"CAST(CAST({expression} AS JSON) AS VARIANT)"
     if name == "geometry" and isinstance(source, spark_types.BinaryType):
         return f"ST_GeomFromWKB({expression})"
+    if name in _INTEGERS and _may_have_fractions(source):
+        # As Spark does; DuckDB would round.
+        expression = f"trunc({expression})"
     if name == "uint128":
         return (
             f"CASE WHEN {expression} < 0 THEN error('a negative number is not a UHUGEINT') "

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from functools import cache
 
 import duckdb
 import pyarrow as pa
-import pyspark.sql.types as spark_types
 
 from ducklake_spark.errors import ConstraintError, InvalidInputError
 from ducklake_spark.format.columns import ColumnDef
@@ -18,6 +18,8 @@ from ducklake_spark.format.statistics import ColumnStats
 from ducklake_spark.format.types import NESTED, DataType, List, Map, Struct, duckdb_name, quote
 
 _lock = threading.Lock()
+_SHOWN = 200
+"""So many characters of a value stand in an error."""
 
 
 @cache
@@ -44,7 +46,7 @@ def inline_rows(table: TableDef, arriving: pa.Table, values: Sequence[str], kind
         connection = _connection()
         connection.register("arriving", arriving)
         try:
-            _materialize(connection, table, values)
+            _materialize(connection, table, arriving, values)
             encoded = ", ".join(_encoded(quote(column.name), column, kind) for column in table.columns)
             rows = connection.execute(f"SELECT {encoded} FROM inlined").fetchall()
             statistics = tuple(
@@ -56,7 +58,9 @@ def inline_rows(table: TableDef, arriving: pa.Table, values: Sequence[str], kind
     return InlineBatch(rows, statistics, inline_casts(table.columns, kind), table.columns, kind)
 
 
-def _materialize(connection: duckdb.DuckDBPyConnection, table: TableDef, values: Sequence[str]) -> None:
+def _materialize(
+    connection: duckdb.DuckDBPyConnection, table: TableDef, arriving: pa.Table, values: Sequence[str]
+) -> None:
     """The values in the table's own types, so that the texts and statistics are DuckDB's."""
     selected = [
         f"CAST({value} AS {duckdb_name(column.data_type)}) AS {quote(column.name)}"
@@ -65,7 +69,7 @@ def _materialize(connection: duckdb.DuckDBPyConnection, table: TableDef, values:
     try:
         connection.execute(f"CREATE TEMP TABLE inlined AS SELECT {', '.join(selected)} FROM arriving")
     except duckdb.Error as error:
-        raise _named(connection, table, selected, error) from error
+        raise _named(connection, table, arriving, selected, error) from error
     for column in table.columns:
         if not column.nulls_allowed:
             row = connection.execute(
@@ -82,19 +86,48 @@ def not_null_error(table: TableDef, column: str) -> ConstraintError:
     )
 
 
+def misfit_error(table: TableDef, column: str | None, value: str | None, reason: str) -> InvalidInputError:
+    """The error for a value that a column cannot hold."""
+    found = next((each for each in table.columns if each.name == column), None)
+    where = f'column "{column}" of table "{table.name}"' if column is not None else f'table "{table.name}"'
+    which = f", which is {duckdb_name(found.data_type)}" if found is not None else ""
+    shown = "" if value is None else f" {value[:_SHOWN]!r}"
+    return InvalidInputError(f"A value{shown} does not fit {where}{which}: {reason}. Nothing was written.")
+
+
 def _named(
-    connection: duckdb.DuckDBPyConnection, table: TableDef, selected: Sequence[str], error: duckdb.Error
+    connection: duckdb.DuckDBPyConnection,
+    table: TableDef,
+    arriving: pa.Table,
+    selected: Sequence[str],
+    error: duckdb.Error,
 ) -> InvalidInputError:
     for column, sql in zip(table.columns, selected, strict=True):
         try:
             connection.execute(f"SELECT {sql} FROM arriving").fetchall()
         except duckdb.Error as failure:
-            reason = str(failure).split("\n", 1)[0]
-            return InvalidInputError(
-                f'A value does not fit column "{column.name}" of table "{table.name}", which is '
-                f"{duckdb_name(column.data_type)}: {reason}. Nothing was written."
-            )
-    return InvalidInputError(f'Rows do not fit table "{table.name}": {error}')
+            found = _SOURCE.search(sql)
+            value = None
+            if found is not None and found[0] in arriving.column_names:
+                value = _first_bad(connection, sql, arriving, found[0])
+                connection.register("arriving", arriving)
+            return misfit_error(table, column.name, value, str(failure).split("\n", 1)[0])
+    return misfit_error(table, None, None, str(error).split("\n", 1)[0])
+
+
+_SOURCE = re.compile(r"\bc\d+\b")
+
+
+def _first_bad(
+    connection: duckdb.DuckDBPyConnection, sql: str, arriving: pa.Table, source: str
+) -> str | None:
+    for row in range(arriving.num_rows):
+        connection.register("arriving", arriving.slice(row, 1))
+        try:
+            connection.execute(f"SELECT {sql} FROM arriving").fetchall()
+        except duckdb.Error:
+            return str(arriving.column(source)[row].as_py())
+    return None
 
 
 def _encoded(name: str, column: ColumnDef, kind: str) -> str:
@@ -152,21 +185,3 @@ def _leaves(column: ColumnDef, data_type: DataType, source: str) -> Iterator[tup
             parts = []
     for child, part in zip(column.children, parts, strict=True):
         yield from _leaves(child, child.data_type, part)
-
-
-def spark_type_of(arrow: pa.DataType) -> spark_types.DataType:
-    """The Spark type of an Arrow type, for rows that never see Spark."""
-    from pyspark.sql.pandas.types import from_arrow_type
-
-    if pa.types.is_null(arrow):
-        return spark_types.NullType()
-    if pa.types.is_uint64(arrow):
-        return spark_types.DecimalType(20, 0)
-    if pa.types.is_unsigned_integer(arrow):
-        return spark_types.LongType()
-    if pa.types.is_timestamp(arrow) and arrow.tz is None:
-        return spark_types.TimestampNTZType()
-    try:
-        return from_arrow_type(arrow, prefer_timestamp_ntz=True)
-    except Exception as error:
-        raise InvalidInputError(f"Cannot store values of the Arrow type {arrow}: {error}") from error
