@@ -15,12 +15,6 @@ def is_classic(frame: Any) -> bool:
     return isinstance(frame, DataFrame) and hasattr(frame, "_jdf")
 
 
-def optional(frame: DataFrame, column: Column) -> Column:
-    """The column as one that may be NULL: Spark's writer makes it an optional column of the file."""
-    jvm = frame.sparkSession.sparkContext._jvm
-    return _column(jvm, _expressions(jvm).KnownNullable(_expression(jvm, column)))
-
-
 def murmur3_of_long(frame: DataFrame, column: Column) -> Column:
     """The bucket hash of a 64-bit number, a double, a timestamp or a short decimal; 0 for NULL."""
     jvm = frame.sparkSession.sparkContext._jvm

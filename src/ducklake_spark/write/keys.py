@@ -22,6 +22,9 @@ from ducklake_spark.write.encode import EncodedKey
 
 _PARTS = {"year": F.year, "month": F.month, "day": F.dayofmonth, "hour": F.hour}
 _LONGS = frozenset({"boolean", "int8", "int16", "int32", "int64"})
+SHUFFLE_PARTITIONS = 500
+"""Into how many parts rows are dealt by their keys. Small parts are joined again; but a value that shares its part with
+a skewed one is split with it, so there should be more parts than that happens to be likely."""
 _SHORT_TEXT = 60
 """Bytes of a text that name a folder of its own while it is written; longer ones are known by a digest."""
 
@@ -143,7 +146,7 @@ def together(table: TableDef, prepared: Any, places: Mapping[int, int], values: 
     names = [*helpers, *staged]
     if not names:
         return prepared
-    return prepared.withColumns(helpers).hint("rebalance", *names).drop(*names)
+    return prepared.withColumns(helpers).hint("rebalance", SHUFFLE_PARTITIONS, *names).drop(*names)
 
 
 def _stored(arriving: Column, column: ColumnDef) -> Column:

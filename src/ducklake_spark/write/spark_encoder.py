@@ -25,7 +25,7 @@ from ducklake_spark.format.types import Decimal, Struct, duckdb_name, quote
 from ducklake_spark.write import buckets, jvm
 from ducklake_spark.write.encode import FAILURE_MARK, NULL_REASON, hive_folder
 from ducklake_spark.write.footers import Footer, read_footers
-from ducklake_spark.write.keys import encoded_keys, key_column, table_keys
+from ducklake_spark.write.keys import SHUFFLE_PARTITIONS, encoded_keys, key_column, table_keys
 
 FIELD_ID = "parquet.field.id"
 _TYPES: Mapping[str, spark_types.DataType] = {
@@ -295,7 +295,7 @@ def write(planned: SparkWrite, job: str) -> list[SparkFile]:
     table, frame = planned.table, planned.frame
     values = frame.select(
         *[
-            jvm.optional(frame, value).alias(name, metadata={FIELD_ID: field_id})
+            _optional(value).alias(name, metadata={FIELD_ID: field_id})
             for name, value, field_id in planned.columns
         ]
     )
@@ -307,7 +307,7 @@ def write(planned: SparkWrite, job: str) -> list[SparkFile]:
         helpers[f"__ducklake_key_{i}"] = found
     names = list(helpers)
     if names:
-        values = values.withColumns(helpers).hint("rebalance", *names)
+        values = values.withColumns(helpers).hint("rebalance", SHUFFLE_PARTITIONS, *names)
     if planned.order:
         values = values.sortWithinPartitions(*names, *planned.order)
     target = planned.target_file_size or 512 * 1024 * 1024
@@ -319,6 +319,14 @@ def write(planned: SparkWrite, job: str) -> list[SparkFile]:
     writer = writer.option("maxRecordsPerFile", max(1, int(target / planned.bytes_per_row)))
     (writer.partitionBy(*names) if names else writer).parquet(job)
     return _written(table, job)
+
+
+def _optional(value: Column) -> Column:
+    """The value as one that may be NULL, which makes its column in the file optional.
+
+    The condition always holds, and the optimizer cannot know it: what it finds to be never NULL becomes a required one.
+    """
+    return F.when(F.spark_partition_id() >= 0, value)
 
 
 def _written(table: TableDef, job: str) -> list[SparkFile]:
