@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ducklake_spark.scan.read import RowSource
 
 _PATH, _CODE = "__ducklake_path", "__ducklake_lookup"
-_GLOB = re.compile(r"([\\{}\[\]*?])")
+_PATTERN = re.compile(r"([\\{}\[\]*?])")
+"""Characters that Spark would take as part of a pattern; with a backslash before them it warns, and reads."""
 
 
 def relation(
@@ -40,7 +41,7 @@ def relation(
         .option("datetimeRebaseMode", "CORRECTED")
         .option("int96RebaseMode", "CORRECTED")
     )
-    frame = reader.parquet(*(_GLOB.sub(r"\\\1", file.path) for file in files))
+    frame = reader.parquet(*(_PATTERN.sub(r"\\\1", file.path) for file in files))
     metadata = frame.metadataColumn("_metadata")
     if not needs_code:
         return frame, RowSource(metadata["file_path"], metadata["row_index"], F.lit(None).cast("long"))
@@ -73,6 +74,6 @@ def read_bytes(spark: SparkSession, path: str) -> bytes:
     if path.startswith("file:"):
         with open(re.sub("^file:/+", "/", path), "rb") as file:
             return file.read()
-    row = spark.read.format("binaryFile").load(_GLOB.sub(r"\\\1", path)).select("content").head()
+    row = spark.read.format("binaryFile").load(_PATTERN.sub(r"\\\1", path)).select("content").head()
     assert row is not None
     return bytes(row[0])

@@ -242,11 +242,13 @@ class _Reader:
             fields.append(spark_types.StructField(name, physical, True, metadata))
             parts.append((child, name, convert))
             changed = changed or convert is not None or name != child.name
+        witness = None
         if not any(self._has(child.column_id) for child in node.children):
             witness = self._witness(node)
             if witness is not None:
                 fields.append(witness)
                 changed = True
+        seen = None if witness is None else witness.name
         if not changed:
             return spark_types.StructType(fields), None
         types = {child.column_id: user_type(child.data_type, self.choices) for child in node.children}
@@ -258,7 +260,11 @@ class _Reader:
                 value = value if convert is None else convert(value)
                 value = value.cast(types[child.column_id]) if name is None else value
                 made.append(value.alias(child.name))
-            return F.when(column.isNotNull(), F.struct(*made))
+            exists = column.isNotNull()
+            # Named once more, or Spark would not read the field that tells.
+            return F.when(
+                exists if seen is None else exists | column.getField(seen).isNotNull(), F.struct(*made)
+            )
 
         return spark_types.StructType(fields), rebuilt
 

@@ -1,0 +1,69 @@
+"""The same scan through Spark Connect, in a process of its own: a process has classic sessions or remote ones."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(
+    not all(importlib.util.find_spec(name) for name in ("grpc", "pandas")), reason="needs pyspark[connect]"
+)
+def test_a_connect_session_reads_the_same_rows(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+    }
+    done = subprocess.run(
+        [sys.executable, __file__, str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+
+
+def main(folder: str) -> None:
+    """Compares with the extension through a local Connect server."""
+    from pyspark.sql import SparkSession
+
+    from tests.interop.oracle import Oracle
+    from tests.scan.lakes import Lake, in_order
+
+    spark = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    with Oracle() as oracle:
+        lake = Lake(oracle, spark, f"ducklake:sqlite:{folder}/lake.sqlite", f"{folder}/da ta [x]")
+        lake.write(
+            "CREATE TABLE t(a INTEGER, u UUID, s STRUCT(x INTEGER), d DATE, h HUGEINT)",
+            "INSERT INTO t SELECT i, uuid(), {'x': i}, DATE '1500-01-01' + i::INTEGER, i FROM range(100) r(i)",
+            "DELETE FROM t WHERE a % 3 = 0",
+            "DELETE FROM t WHERE a = 1",
+            "INSERT INTO t VALUES (1000, NULL, NULL, NULL, NULL)",
+            "ALTER TABLE t RENAME COLUMN a TO b",
+            "ALTER TABLE t ADD COLUMN s.y VARCHAR DEFAULT 'y'",
+            "ALTER TABLE t ADD COLUMN z BIGINT DEFAULT 42",
+            "UPDATE t SET z = 1 WHERE b > 50",
+            "DELETE FROM t WHERE b > 80",
+            "CALL ducklake_flush_inlined_data('lake')",
+        )
+        assert lake.check("t") > 300
+        theirs = lake.ask("SELECT b, rowid, snapshot_id, filename, file_row_number FROM t")
+        frame = lake.read("t", virtual=("rowid", "snapshot_id", "filename", "file_row_number"))
+        ours = frame.select("b", "rowid", "snapshot_id", "filename", "file_row_number").collect()
+        assert in_order(ours) == in_order(theirs)
+        lake.close()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
