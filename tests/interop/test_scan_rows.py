@@ -8,6 +8,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from ducklake_spark.scan.inlined import ROW_ID, SNAPSHOT_ID
+from ducklake_spark.scan.listing import ScanFile
+from ducklake_spark.scan.read import Pending
 from tests.scan.lakes import Lake, in_order
 
 pytestmark = pytest.mark.spark
@@ -69,6 +72,53 @@ def test_virtual_columns(make_lake: MakeLake, kind: str) -> None:
 
     assert in_order(frame.collect()) == in_order(theirs)
     assert [row.a for row in frame.where("rowid = 42").collect()] == [42]
+
+
+def test_row_ids_too_large_for_a_files_code(make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = make_lake()
+    lake.write(
+        "CREATE TABLE t(a INTEGER)",
+        "INSERT INTO t SELECT i FROM range(100) r(i)",
+        "INSERT INTO t SELECT i FROM range(100, 200) r(i)",
+        "DELETE FROM t WHERE a % 10 = 0",
+    )
+    theirs = lake.ask("SELECT a, rowid, snapshot_id FROM t")
+    monkeypatch.setattr("ducklake_spark.scan.codes.LIMIT", 1)
+
+    frame = lake.read("t", virtual=("rowid", "snapshot_id"))
+
+    assert in_order(frame.collect()) == in_order(theirs)
+
+
+def test_uncommitted_changes_are_read_too(make_lake: MakeLake) -> None:
+    lake = make_lake(data_inlining_row_limit=1)
+    lake.write(
+        "CREATE TABLE t(a INTEGER, u UUID)",
+        "INSERT INTO t SELECT i, NULL FROM range(10) r(i)",
+        "INSERT INTO t SELECT i, NULL FROM range(10, 20) r(i)",
+        "INSERT INTO t VALUES (100, NULL)",
+        "INSERT INTO t SELECT i, NULL FROM range(20, 30) r(i)",
+    )
+    paths = [row[0] for row in lake.ask("SELECT DISTINCT filename FROM t WHERE a BETWEEN 20 AND 29")]
+    size = Path(paths[0]).stat().st_size
+    inlined = lake.store.query("SELECT table_name FROM ducklake_inlined_data_tables")[0][0]
+    rows = lake.spark.sql(
+        f"SELECT 500 AS a, CAST(NULL AS STRING) AS u, 77L AS {ROW_ID}, CAST(NULL AS BIGINT) AS {SNAPSHOT_ID}"
+    )
+    pending = Pending(
+        data_files=(ScanFile(-1, f"file:{paths[0]}", size),),
+        dropped_files=frozenset({1}),
+        deleted={0: [3, 4], -1: [0]},
+        inlined=rows,
+        deleted_inlined={inlined: frozenset({20})},
+    )
+
+    found = lake.read(
+        "t", 4, pending=pending, virtual=("rowid", "snapshot_id", "filename", "file_row_number")
+    )
+
+    kept = [i for i in range(10) if i not in (3, 4)]
+    assert sorted(row.a for row in found.collect()) == [*kept, *range(21, 30), 500]
 
 
 def test_virtual_columns_are_hidden_by_the_tables_own(make_lake: MakeLake) -> None:

@@ -32,7 +32,7 @@ from ducklake_spark.scan.recipe import (
     History,
     recipe,
 )
-from ducklake_spark.scan.relation import IndexedFile, is_classic, relation
+from ducklake_spark.scan.relation import FileSource, IndexedFile, is_classic, relation
 from ducklake_spark.scan.types import TimestampNs, TypeChoices, choices_of, user_type
 
 VIRTUAL_COLUMNS: Mapping[str, spark_types.DataType] = {
@@ -48,7 +48,7 @@ FILE_ID = "__ducklake_file_id"
 
 _BROADCAST_POSITIONS = 20_000_000
 """More deleted rows than this are not sent to every executor; Spark joins them as it sees fit."""
-_CODE, _POSITION = "__ducklake_code", "__ducklake_position"
+_ID, _POSITION = "__ducklake_id", "__ducklake_position"
 _FILE, _DELETED = "__ducklake_file", "__ducklake_deleted"
 
 
@@ -178,10 +178,7 @@ class GroupFiles:
 
     def files(self, filters: Sequence[Any]) -> list[IndexedFile]:
         keep = condition(filters, self.plan, self.group, self.store.kind)
-        return [
-            IndexedFile(file.path, file.size, self.code.encode(file) if self.code.fits else file.data_file_id)
-            for file in self.scan_files(keep)
-        ]
+        return [IndexedFile(file.path, file.size, self.code.encode(file)) for file in self.scan_files(keep)]
 
 
 @dataclass(frozen=True)
@@ -305,14 +302,12 @@ class _Reader:
             else None
         )
         physical = spark_types.StructType(fields + [extra for extra in (row_id, stamp) if extra is not None])
-        files = GroupFiles(
-            self.store,
-            self.plan,
-            group,
-            _code_of(group, has_deletes or FILE_ID in self.virtual, wants_lineage),
-            self.pending.dropped_files,
-        )
-        needs_code = has_deletes or wants_lineage or FILE_ID in self.virtual
+        needs_id = has_deletes or FILE_ID in self.virtual
+        code = _code_of(group, needs_id, wants_lineage)
+        is_packed = code.fits
+        code = code if is_packed else _code_of(group, True, False)
+        files = GroupFiles(self.store, self.plan, group, code, self.pending.dropped_files)
+        needs_code = needs_id or wants_lineage
         base, metadata = self._relation(files, physical, needs_code)
         frame = base
         if key.is_filtered and stamp is not None:
@@ -324,16 +319,36 @@ class _Reader:
         if not (has_deletes or self.virtual):
             return frame.select(*made)
         lineage = _Lineage(files.code, metadata, row_id, stamp)
-        helpers = [metadata.code.alias(_CODE), metadata.position.alias(_POSITION)]
-        helpers.append(lineage.number("data_file_id").alias(_FILE))
+        if not is_packed:
+            frame = frame.join(
+                F.broadcast(self._looked_up(files)), lineage.number("data_file_id") == F.col(_ID)
+            )
+            lineage = replace(lineage, looked_up=True)
+        helpers = [metadata.position.alias(_POSITION), lineage.number("data_file_id").alias(_FILE)]
         virtual = [lineage.virtual(name).alias(name) for name in self.virtual]
         frame = frame.select(*made, *virtual, *helpers)
         if has_deletes:
             frame = self._without_deleted(frame)
-        return frame.drop(_CODE, _POSITION, _FILE)
+        return frame.drop(_POSITION, _FILE)
+
+    def _looked_up(self, files: GroupFiles) -> DataFrame:
+        """Row ids and snapshots of all files of a group, for when they are too large to travel with each file."""
+        import pyarrow
+
+        listed = files.scan_files()
+        values = {
+            _ID: [file.data_file_id for file in listed],
+            _looked_up_name("row_id_start"): [
+                -1 if f.row_id_start is None else f.row_id_start for f in listed
+            ],
+            _looked_up_name("begin_snapshot"): [file.begin_snapshot for file in listed],
+        }
+        return self.spark.createDataFrame(
+            pyarrow.table({name: pyarrow.array(numbers, pyarrow.int64()) for name, numbers in values.items()})
+        )
 
     def _relation(
-        self, files: GroupFiles, physical: spark_types.StructType, needs_code: bool
+        self, files: FileSource, physical: spark_types.StructType, needs_code: bool
     ) -> tuple[DataFrame, RowSource]:
         if is_classic(self.spark):
             frame = relation(self.spark, files, physical)
@@ -348,18 +363,16 @@ class _Reader:
         fields = [part.field for part in recipes if part.field is not None]
         row_id = _internal(ROW_ID_NAME, ROW_ID_FIELD, fields) if "rowid" in self.virtual else None
         physical = spark_types.StructType(fields + ([row_id] if row_id is not None else []))
-        frame = relation(self.spark, FixedFiles(self.plan, self.pending.data_files), physical)
-        source = frame.metadataColumn("_metadata")
-        code = F.unix_millis(source["file_modification_time"])
+        frame, rows = self._relation(FixedFiles(self.plan, self.pending.data_files), physical, True)
         embedded = F.col(row_id.name) if row_id is not None else F.lit(None).cast("long")
         made = {
             "rowid": embedded,
             "snapshot_id": F.lit(None).cast("long"),
-            "filename": connect.plain_path(source["file_path"]),
-            "file_row_number": source["row_index"],
-            FILE_ID: code,
+            "filename": connect.plain_path(rows.path),
+            "file_row_number": rows.position,
+            FILE_ID: rows.code,
         }
-        helpers = [source["row_index"].alias(_POSITION), code.alias(_FILE)]
+        helpers = [rows.position.alias(_POSITION), rows.code.alias(_FILE)]
         frame = frame.select(
             *(part.column() for part in recipes), *(made[name].alias(name) for name in self.virtual), *helpers
         )
@@ -433,9 +446,12 @@ class _Lineage:
     metadata: RowSource
     row_id: spark_types.StructField | None
     stamp: spark_types.StructField | None
+    looked_up: bool = False
 
     def number(self, name: str) -> Column:
         """A fact of the file."""
+        if self.looked_up and name != "data_file_id":
+            return F.col(_looked_up_name(name))
         found = self.code.arithmetic(name)
         if found is None:
             return self.metadata.code if name == "data_file_id" else F.lit(None).cast("long")
@@ -469,6 +485,10 @@ def _code_of(group: FileGroup, has_deletes: bool, wants_lineage: bool) -> FileCo
         ranges.append(("row_id_start", -1, group.highest_row_id_start))
         ranges.append(("begin_snapshot", group.first_snapshot, group.last_snapshot))
     return file_code(ranges)
+
+
+def _looked_up_name(name: str) -> str:
+    return f"__ducklake_{name}"
 
 
 def _internal(name: str, field_id: int, taken: Iterable[spark_types.StructField]) -> spark_types.StructField:
