@@ -135,13 +135,14 @@ def test_a_half_created_catalog(kind: str, make_location: Callable[[str], str], 
         attach(uri)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("version", ["0.1", "0.2", "0.3", "0.4", "1.1-dev1"])
+@pytest.mark.parametrize(
+    ("kind", "version"),
+    [("sqlite", version) for version in ("0.1", "0.2", "0.3", "0.4", "1.1-dev1")]
+    + [(kind, version) for kind in ("duckdb", "postgres", "mysql") for version in ("0.3", "1.1-dev1")],
+)
 def test_other_format_versions_are_named_and_left_alone(
     kind: str, version: str, make_location: Callable[[str], str], tmp_path: Path
 ) -> None:
-    if kind != "sqlite" and version not in ("0.3", "1.1-dev1"):
-        pytest.skip("one old and one new version are enough here")
     uri = make_location(kind)
     attach(uri, data_path=tmp_path / "data").close()
     store = open_store(parse_location(uri))
@@ -161,7 +162,7 @@ def test_other_format_versions_are_named_and_left_alone(
     store.close()
 
 
-def test_a_lake_of_the_real_older_extension_format(oracle: Oracle, tmp_path: Path) -> None:
+def test_a_lake_of_the_extension_attaches(oracle: Oracle, tmp_path: Path) -> None:
     uri = f"ducklake:sqlite:{tmp_path}/l.sqlite"
     oracle.attach(uri, data_path=str(tmp_path / "data"))
     oracle.execute("CREATE TABLE t(i INT)")
@@ -541,11 +542,14 @@ def test_weird_names_are_kept_as_they_are(any_lake: Lake) -> None:
         assert fresh.get_option("target_file_size", table=(name, name)) == "1000000"
         assert fresh[f"{quoted(name)}.{quoted(name)}"].name == name
     assert set(WEIRD) <= set(fresh.schemas())
-    for name in WEIRD:
-        fresh[name, name].rename_column((name,), "plain")
-        fresh[name, name].rename(f"{name} renamed")
-        assert fresh[name, f"{name} renamed"].columns[0] == "plain"
-        fresh.drop_schema(name, cascade=True)
+    with fresh.transaction():
+        for name in WEIRD:
+            fresh[name, name].rename_column((name,), "plain")
+            fresh[name, name].rename(f"{name} renamed")
+    with fresh.transaction():
+        for name in WEIRD:
+            assert fresh[name, f"{name} renamed"].columns[0] == "plain"
+            fresh.drop_schema(name, cascade=True)
     assert set(fresh.schemas()).isdisjoint(WEIRD)
 
 
@@ -583,6 +587,25 @@ def test_case_is_that_of_ascii_only(any_lake: Lake) -> None:
     assert lake["COLUMNS"].columns == ["ä", "Ä", "Å", "á", "ı"]
     with pytest.raises(AlreadyExistsError):
         lake.create_table("É", {"a": "int"})
+
+
+def test_names_in_a_turkish_database(postgres_server: PostgresServer, tmp_path: Path) -> None:
+    import psycopg
+
+    with psycopg.connect(postgres_server.conninfo("postgres"), autocommit=True) as connection:
+        connection.execute(
+            "CREATE DATABASE turkish TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'tr-TR'"
+        )
+    with psycopg.connect(postgres_server.conninfo("turkish")) as connection:
+        [(lower,)] = connection.execute("SELECT lower('I')").fetchall()
+    assert lower == "ı"
+    with attach(f"ducklake:postgres:{postgres_server.conninfo('turkish')}", data_path=tmp_path) as lake:
+        lake.create_table("IDS", {"ID": "int"})
+        lake.create_view("IVIEW", "SELECT 1")
+        assert lake["ids"].name == "IDS"
+        assert lake.view("iview").name == "IVIEW"
+        with pytest.raises(AlreadyExistsError):
+            lake.create_table("ids", {"a": "int"})
 
 
 def test_wide_tables(any_lake: Lake) -> None:

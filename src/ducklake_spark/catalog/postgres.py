@@ -241,6 +241,10 @@ class PostgresStore(PooledStore[Connection]):
             f"The catalog {self.display} still runs transaction {transaction}, whose connection was lost."
         )
 
+    def same_name_sql(self, column: str) -> str:
+        # By the rules of the database's own language, i and I may be different letters, as in Turkish.
+        return f'lower({column} COLLATE "C") = lower(CAST(? AS text) COLLATE "C")'
+
     def can_hold(self, columns: Sequence[str]) -> bool:
         return super().can_hold(columns) and _SYSTEM_COLUMNS.isdisjoint(columns)
 

@@ -163,7 +163,8 @@ class SnapshotReader:
         """The table with this name, without regard to case."""
 
         def load() -> TableDef | None:
-            found = self._load_tables("schema_id = ? AND lower(table_name) = lower(?)", (schema_id, name))
+            same = self.store.same_name_sql("table_name")
+            found = self._load_tables(f"schema_id = ? AND {same}", (schema_id, name))
             return next((table for table in found if fold(table.name) == fold(name)), None)
 
         return self._cached(load, "table", schema_id, fold(name))
@@ -247,17 +248,18 @@ class SnapshotReader:
         """The view with this name, without regard to case."""
 
         def load() -> ViewDef | None:
+            same = self.store.same_name_sql("view_name")
             rows, tags = self.store.query_many(
                 [
                     (
                         'SELECT view_id, view_uuid, schema_id, view_name, dialect, "sql", column_aliases '
-                        f"FROM ducklake_view WHERE schema_id = ? AND lower(view_name) = lower(?) AND {_LIVE}",
+                        f"FROM ducklake_view WHERE schema_id = ? AND {same} AND {_LIVE}",
                         (schema_id, name, *self._at),
                     ),
                     (
                         f"SELECT object_id, value FROM ducklake_tag WHERE {_KEY} = 'comment' AND value IS NOT NULL AND "
                         "object_id IN (SELECT view_id FROM ducklake_view WHERE schema_id = ? AND "
-                        f"lower(view_name) = lower(?)) AND {_LIVE}",
+                        f"{same}) AND {_LIVE}",
                         (schema_id, name, *self._at),
                     ),
                 ]

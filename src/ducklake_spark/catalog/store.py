@@ -140,6 +140,13 @@ class Store(ABC):
     def micros_sql(self, expression: str) -> str:
         """SQL for a stored time as microseconds since 1970 in UTC, a BIGINT."""
 
+    def same_name_sql(self, column: str) -> str:
+        """SQL for a column of names that equals a parameter without regard to the case of ASCII letters.
+
+        It may find names that differ in the case of others, which the caller sorts out.
+        """
+        return f"lower({column}) = lower(?)"
+
     @abstractmethod
     def create_table_sql(
         self, table: str, columns: Sequence[tuple[str, str]], *, constraints: bool = True
