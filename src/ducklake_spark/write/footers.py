@@ -53,7 +53,7 @@ def read_footers(
     footers = {}
     for name, rows, size, footer_size in sizes:
         merged = [merge_files(found[name][leaf], leaves[leaf][1].type) for leaf in sorted(found[name])]
-        stats = _with_fractions(connection, name, leaves, merged)
+        stats = _with_fractions(connection, name, leaves, merged) if rows else []
         footers[name] = Footer(rows, size, footer_size, tuple(stats))
     return footers
 
