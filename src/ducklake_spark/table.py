@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.transaction import Transaction
-from ducklake_spark.errors import DuckLakeError, InvalidInputError
-from ducklake_spark.format.columns import ColumnDef, find
+from ducklake_spark.errors import DuckLakeError, InvalidInputError, TransactionError
+from ducklake_spark.format.columns import ColumnDef, find, resolve
 from ducklake_spark.format.duckdb_sql import quote_if_needed
 from ducklake_spark.format.edits import EmptyTable
 from ducklake_spark.format.names import Name, split_name
 from ducklake_spark.format.objects import TableDef, is_local
-from ducklake_spark.format.types import duckdb_name
+from ducklake_spark.format.types import NESTED, DataType, duckdb_name
 from ducklake_spark.lake import Lake
 from ducklake_spark.schema import data_type_of
 from ducklake_spark.times import Timestamp
@@ -122,10 +123,13 @@ class Table:
         {'a': 'INTEGER', 'st': 'STRUCT("x" INTEGER, "y" DATE)', 'b': 'VARCHAR'}
         """
         with self._change() as (tx, table):
+            path = _path(table, name)
+            if len(path) > 1 and default is not None:
+                _require_no_pending_files(tx, table, path)
             ddl.add_column(
                 tx,
                 table,
-                _path(table, name),
+                path,
                 data_type_of(type),
                 default=default,
                 nulls_allowed=not not_null,
@@ -146,7 +150,10 @@ class Table:
     def set_type(self, name: Name, type: Any) -> None:
         """SET TYPE: a wider type that keeps every value; also of fields, elements, keys and values."""
         with self._change() as (tx, table):
-            ddl.set_type(tx, table, _path(table, name), data_type_of(type))
+            path, wanted = _path(table, name), data_type_of(type)
+            if not _is_read_as(resolve(table.columns, path, table.name).data_type, wanted):
+                _require_no_pending_files(tx, table, path)
+            ddl.set_type(tx, table, path, wanted)
 
     def set_default(self, name: Name, default: Any) -> None:
         """SET DEFAULT for rows to come; an `Expression` is computed for each row."""
@@ -169,8 +176,19 @@ class Table:
                 table,
                 _path(table, name),
                 False,
-                has_nulls=lambda found, column: _has_nulls(tx, found, column),
+                has_nulls=lambda found, column: (
+                    _may_have_nulls(tx, found, column) and self._has_nulls(tx, column)
+                ),
             )
+
+    def _has_nulls(self, tx: Transaction, column: ColumnDef) -> bool:
+        from pyspark.sql import functions as F
+
+        from ducklake_spark.reading import read
+
+        frame = read(self._lake, (self._schema_name, self._name), (), "long", tx)
+        name = "`" + column.name.replace("`", "``") + "`"
+        return bool(frame.where(F.col(name).isNull()).limit(1).count())
 
     def drop_not_null(self, name: Name) -> None:
         """DROP NOT NULL."""
@@ -290,7 +308,9 @@ class Table:
     def insert(self, rows: Any, *, merge_schema: bool = False) -> int:
         """Adds rows: a DataFrame, an Arrow table, a pandas DataFrame, or a list of dicts, tuples or Rows.
 
-        Columns are matched by name; a column that is left out takes its default.
+        Columns are matched by name, without regard to case; a column that is left out takes its default. A time
+        without a zone that goes into a column with one is taken in the zone of the session, or as UTC where the rows
+        are not a DataFrame.
 
         >>> table = getfixture("lake").create_table("t", {"a": "int", "b": "varchar"}, defaults={"b": "none"})
         >>> table.insert([{"a": 1}, {"a": 2, "b": "two"}])
@@ -298,7 +318,7 @@ class Table:
 
         Args:
             rows: What to add.
-            merge_schema: Add columns that the table does not have, in the same snapshot.
+            merge_schema: Add columns and fields that the table does not have, in the same snapshot.
 
         Returns:
             How many rows.
@@ -308,9 +328,19 @@ class Table:
             ConstraintError: NULL for a NOT NULL column; nothing is written.
         """
         with self._change() as (tx, table):
-            if merge_schema:
-                table = _with_new_columns(tx, table, rows)
-            return self._add_rows(tx, table, rows)
+            if not merge_schema:
+                return self._add_rows(tx, table, rows)
+            from ducklake_spark.write.merge_schema import merged, source_of
+
+            source = source_of(table, rows)
+            before = copy.deepcopy(tx.edits)
+            try:
+                table = merged(tx, table, source)
+                return self._add_rows(tx, table, source)
+            except BaseException:
+                # The columns are part of the statement: without its rows they are not added either.
+                tx.edits = before
+                raise
 
     def _add_rows(self, tx: Transaction, table: TableDef, rows: Any) -> int:
         return _apply(tx, self._rows_to_add(tx, table, rows))
@@ -387,6 +417,26 @@ def _path(table: TableDef, name: Name) -> Sequence[str]:
     return split_name(name, "column")
 
 
+def _is_read_as(then: DataType, now: DataType) -> bool:
+    """Whether a file with the old type is read as one with the new."""
+    from ducklake_spark.scan.promotion import is_read_directly
+    from ducklake_spark.scan.types import TypeChoices
+
+    if then.name in NESTED or now.name in NESTED:
+        return then == now
+    return is_read_directly(then, now, TypeChoices())
+
+
+def _require_no_pending_files(tx: Transaction, table: TableDef, path: Sequence[str]) -> None:
+    """Files are read by the snapshot they belong to, so one snapshot cannot hold two types of a column."""
+    edit = tx.edits.tables.get(table.table_id)
+    if edit is not None and edit.files:
+        raise TransactionError(
+            f'Cannot change "{".".join(path)}" of table "{table.name}" in the transaction that wrote files for it. '
+            "Make the change before the rows are inserted, or commit first."
+        )
+
+
 def _apply(tx: Transaction, added: Added) -> int:
     from ducklake_spark.write.insert import row_count
 
@@ -442,18 +492,6 @@ def _empty(tx: Transaction, table: TableDef) -> int:
     return count
 
 
-def _with_new_columns(tx: Transaction, table: TableDef, rows: Any) -> TableDef:
-    """The table with the columns that only the rows have."""
-    fields = rows.schema.fields if hasattr(rows, "schema") and hasattr(rows.schema, "fields") else None
-    if fields is None:
-        raise InvalidInputError("merge_schema needs a DataFrame, whose columns have types.")
-    for part in fields:
-        if find(table.columns, part.name) is None:
-            ddl.add_column(tx, table, (part.name,), data_type_of(part.dataType), has_rows=lambda _: False)
-            table = ddl.get_table(tx, tx.schema_of(table.schema_id), table.name)
-    return table
-
-
 def _has_rows(tx: Transaction, table: TableDef) -> bool:
     if is_local(table.table_id):
         return False
@@ -463,8 +501,11 @@ def _has_rows(tx: Transaction, table: TableDef) -> bool:
     return any(count is None or int(count) > 0 for (count,) in rows)
 
 
-def _has_nulls(tx: Transaction, table: TableDef, column: ColumnDef) -> bool:
-    """Whether the column may hold NULL. The statistics are bounds: what they cannot rule out counts as NULL."""
+def _may_have_nulls(tx: Transaction, table: TableDef, column: ColumnDef) -> bool:
+    """Whether the statistics leave it open that a row is NULL; they are bounds, and say nothing of pending rows."""
+    edit = tx.edits.tables.get(table.table_id)
+    if edit is not None and edit.adds_rows:
+        return True
     if not _has_rows(tx, table):
         return False
     rows = tx.store.query(
