@@ -842,6 +842,8 @@ def test_what_fields_cannot_have(lake: Lake) -> None:
 # --- rows of the extension ----------------------------------------------------------------------------------
 
 
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgres"])
 @pytest.mark.parametrize("limit", [0, 10], ids=["files", "inlined"])
 def test_not_null_looks_at_rows_of_the_extension(

@@ -466,9 +466,8 @@ def set_nulls_allowed(
         return
     if not allowed and has_nulls(table, column):
         raise ConstraintError(
-            f'Cannot set NOT NULL on column "{column.name}" of table "{table.name}": by the statistics of the catalog '
-            "it holds NULL, or may hold it. Replace the NULLs first. If all of them were replaced or deleted already, "
-            "set it in DuckDB, which looks at the rows themselves."
+            f'Cannot set NOT NULL on column "{column.name}" of table "{table.name}": it holds NULL. Replace the NULLs '
+            "first."
         )
     _replace_column(tx, table, replace(column, nulls_allowed=allowed), checks_nulls=not allowed)
 

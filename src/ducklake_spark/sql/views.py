@@ -81,12 +81,10 @@ def _translated(view: ViewDef, lake_name: str, resolve: Resolve) -> tuple[str, d
 
 def _plain_function(node: exp.Expression) -> exp.Expression:
     """Functions as people write them: DuckDB prints some with their schema, and `count(*)` as `count_star()`."""
-    if (
-        isinstance(node, exp.Dot)
-        and isinstance(node.expression, exp.Func)
-        and node.this.name in ("main", "pg_catalog")
-    ):
-        node = node.expression
+    if isinstance(node, exp.Dot) and node.this.name in ("main", "pg_catalog"):
+        called = node.expression
+        if isinstance(called, exp.Func) and isinstance(called, exp.Expression):
+            return _plain_function(called)
     if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
         query = node.expression.this
         if isinstance(query, exp.Query):
