@@ -214,7 +214,13 @@ class Lake:
             self._commit(transaction)
 
     def _commit(self, transaction: Transaction) -> None:
+        if any(edit.batches and edit.layout for edit in transaction.edits.tables.values()):
+            from ducklake_spark.write.inline import settle
+
+            settle(transaction)
         committed = transaction.commit()
+        if transaction.written:
+            transaction.tidy()
         if committed is not None:
             self._last_committed = committed
 
@@ -246,8 +252,9 @@ class Lake:
         transaction.info = info
         self._local.transaction, self._local.undo = transaction, []
         try:
-            yield self
-            self._commit(transaction)
+            with _discarding(transaction):
+                yield self
+                self._commit(transaction)
         except BaseException:
             for undo in reversed(self._local.undo):
                 undo()

@@ -80,6 +80,17 @@ class Transaction:
                 os.remove(path)
         self.written = []
 
+    def tidy(self) -> None:
+        """Removes the files that were written and that the commit did not name: of tables dropped or emptied since."""
+        named: set[str] = set()
+        for edit in self.edits.tables.values():
+            if edit.now is not None:
+                named.update(file.whole_path for file in edit.files)
+                named.update(file.whole_path for file in edit.own_deletes.values())
+                named.update(each.file.whole_path for each in edit.deletes.values() if each.file is not None)
+        self.written = [path for path in self.written if path not in named]
+        self.discard()
+
     @property
     def snapshot(self) -> Snapshot:
         """The snapshot that it began with."""

@@ -13,7 +13,7 @@ from typing import Any
 from ducklake_spark.catalog.store import Query, Store
 from ducklake_spark.errors import DuckLakeError, NotFoundError
 from ducklake_spark.format import paths
-from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef
+from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef, is_local
 from ducklake_spark.format.partitioning import PartitionKey
 from ducklake_spark.scan.inlined import InlinedTable
 from ducklake_spark.scan.recipe import History, NameMap, Node, Recipe, epochs, recipe
@@ -195,7 +195,7 @@ def _make_plan(
             if (buckets := PartitionKey(int(column_id), str(transform)).buckets) is not None
         ),
     )
-    if not nodes:
+    if not nodes and not is_local(table.table_id):
         raise NotFoundError(f"The catalog has no columns of {plan.title}: it was dropped and expired.")
     rows, after = store.query_many(
         [summary_query(plan), ("SELECT max(snapshot_id) FROM ducklake_snapshot", ())]

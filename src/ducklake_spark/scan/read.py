@@ -46,6 +46,7 @@ VIRTUAL_COLUMNS: Mapping[str, spark_types.DataType] = {
 FILE_ID = "__ducklake_file_id"
 """Asked for like a virtual column, for changes of single rows: the id of the row's data file, NULL for inlined rows."""
 
+_PENDING_ROW_ID, _PENDING_FILE_ROWS = 2 * 10**18, 10**10
 _BROADCAST_POSITIONS = 20_000_000
 """More deleted rows than this are not sent to every executor; Spark joins them as it sees fit."""
 _ID, _POSITION = "__ducklake_id", "__ducklake_position"
@@ -365,8 +366,10 @@ class _Reader:
         physical = spark_types.StructType(fields + ([row_id] if row_id is not None else []))
         frame, rows = self._relation(FixedFiles(self.plan, self.pending.data_files), physical, True)
         embedded = F.col(row_id.name) if row_id is not None else F.lit(None).cast("long")
+        # Rows of this transaction have no ids yet; what they show differs from row to row and from every real one.
+        own = F.lit(_PENDING_ROW_ID) - (rows.code + 1) * F.lit(_PENDING_FILE_ROWS) + rows.position
         made = {
-            "rowid": embedded,
+            "rowid": F.coalesce(embedded, own),
             "snapshot_id": F.lit(None).cast("long"),
             "filename": connect.plain_path(rows.path),
             "file_row_number": rows.position,

@@ -117,6 +117,19 @@ def _is_interval_struct(source: spark_types.DataType) -> bool:
     return isinstance(source, spark_types.StructType) and source.names == ["months", "days", "micros"]
 
 
+def nullable(source: spark_types.DataType) -> spark_types.DataType:
+    """The type with all parts allowed to be NULL."""
+    if isinstance(source, spark_types.ArrayType):
+        return spark_types.ArrayType(nullable(source.elementType), True)
+    if isinstance(source, spark_types.MapType):
+        return spark_types.MapType(nullable(source.keyType), nullable(source.valueType), True)
+    if isinstance(source, spark_types.StructType):
+        return spark_types.StructType(
+            [spark_types.StructField(part.name, nullable(part.dataType), True) for part in source.fields]
+        )
+    return source
+
+
 _INTERVAL = spark_types.StructType(
     [
         spark_types.StructField("months", spark_types.IntegerType()),

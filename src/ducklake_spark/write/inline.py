@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -16,6 +18,9 @@ from ducklake_spark.format.data import PLAIN, InlineBatch, inline_casts
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.format.statistics import ColumnStats
 from ducklake_spark.format.types import NESTED, DataType, List, Map, Struct, duckdb_name, quote
+
+if TYPE_CHECKING:
+    from ducklake_spark.catalog.transaction import Transaction
 
 _lock = threading.Lock()
 _SHOWN = 200
@@ -49,9 +54,7 @@ def inline_rows(table: TableDef, arriving: pa.Table, values: Sequence[str], kind
             _materialize(connection, table, arriving, values)
             encoded = ", ".join(_encoded(quote(column.name), column, kind) for column in table.columns)
             rows = connection.execute(f"SELECT {encoded} FROM inlined").fetchall()
-            statistics = tuple(
-                stats for column in table.columns for stats in _leaf_statistics(connection, column, len(rows))
-            )
+            statistics = tuple(_statistics(connection, table))
         finally:
             connection.execute("DROP TABLE IF EXISTS inlined")
             connection.unregister("arriving")
@@ -70,13 +73,102 @@ def _materialize(
         connection.execute(f"CREATE TEMP TABLE inlined AS SELECT {', '.join(selected)} FROM arriving")
     except duckdb.Error as error:
         raise _named(connection, table, arriving, selected, error) from error
-    for column in table.columns:
-        if not column.nulls_allowed:
-            row = connection.execute(
-                f"SELECT 1 FROM inlined WHERE {quote(column.name)} IS NULL LIMIT 1"
-            ).fetchone()
-            if row is not None:
+    required = [column for column in table.columns if not column.nulls_allowed]
+    if required:
+        nulls = ", ".join(f"bool_or({quote(column.name)} IS NULL)" for column in required)
+        found = connection.execute(f"SELECT {nulls} FROM inlined").fetchone()
+        for column, missing in zip(required, found or (), strict=True):
+            if missing:
                 raise not_null_error(table, column.name)
+
+
+def settle(tx: Transaction) -> None:
+    """Lays out the inlined rows of a transaction for the columns that their tables have at its end."""
+    for edit in tx.edits.tables.values():
+        table = edit.now
+        if table is not None:
+            edit.batches = [
+                batch if batch.layout == table.columns else _relaid(batch, table) for batch in edit.batches
+            ]
+
+
+def _relaid(batch: InlineBatch, table: TableDef) -> InlineBatch:
+    """The rows for a table whose columns changed after they were made: nodes are found by id, values promoted."""
+    kind = batch.kind
+    arrays = []
+    for place, column in enumerate(batch.layout):
+        values = [row[place] for row in batch.rows]
+        if column.type == "blob":
+            arrays.append(pa.array(values, pa.binary()))
+        else:
+            arrays.append(pa.array([_shown(value) for value in values], pa.string()))
+    arriving = pa.Table.from_arrays(
+        [pa.nulls(len(batch.rows)), *arrays], names=["nothing", *(f"c{i}" for i in range(len(arrays)))]
+    )
+    then = {column.column_id: (place, column) for place, column in enumerate(batch.layout)}
+    made = []
+    for column in table.columns:
+        place, old = then.get(column.column_id, (0, None))
+        if old is None:
+            made.append(_initial(column))
+        elif old.type == "variant":
+            made.append(f"CAST(CAST(c{place} AS JSON) AS {duckdb_name(column.data_type)})")
+        else:
+            made.append(_promoted(f"CAST(c{place} AS {duckdb_name(old.data_type)})", old, column))
+    encoded = ", ".join(
+        _encoded(f"({value})", column, kind) for column, value in zip(table.columns, made, strict=True)
+    )
+    with _lock:
+        connection = _connection()
+        connection.register("arriving", arriving)
+        try:
+            rows = connection.execute(f"SELECT {encoded} FROM arriving").fetchall()
+        finally:
+            connection.unregister("arriving")
+    return replace(batch, rows=rows, casts=inline_casts(table.columns, kind), layout=table.columns)
+
+
+def _shown(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _initial(column: ColumnDef) -> str:
+    name = duckdb_name(column.data_type)
+    if column.initial_default is None:
+        return f"CAST(NULL AS {name})"
+    text = column.initial_default.replace("'", "''")
+    return f"CAST('{text}' AS {name})"
+
+
+def _promoted(value: str, old: ColumnDef, new: ColumnDef) -> str:
+    """SQL of a value in the new type, whose fields are found by their ids."""
+    item = f"x{value.count('lambda')}"
+    match new.type:
+        case "list":
+            inner = _promoted(item, old.children[0], new.children[0])
+            return f"list_transform({value}, lambda {item}: {inner})"
+        case "map":
+            key = _promoted(f"{item}.key", old.children[0], new.children[0])
+            part = _promoted(f"{item}.value", old.children[1], new.children[1])
+            entry = f"struct_pack(key := {key}, value := {part})"
+            made = f"map_from_entries(list_transform(map_entries({value}), lambda {item}: {entry}))"
+            return f"CASE WHEN {value} IS NULL THEN NULL ELSE {made} END"
+        case "struct":
+            known = {child.column_id: child for child in old.children}
+            parts = []
+            for child in new.children:
+                before = known.get(child.column_id)
+                if before is None:
+                    parts.append(f"{quote(child.name)} := {_initial(child)}")
+                    continue
+                name = before.name.replace("'", "''")
+                inner = _promoted(f"struct_extract({value}, '{name}')", before, child)
+                parts.append(f"{quote(child.name)} := {inner}")
+            return f"CASE WHEN {value} IS NULL THEN NULL ELSE struct_pack({', '.join(parts)}) END"
+        case _:
+            return value if old.type == new.type else f"CAST({value} AS {duckdb_name(new.data_type)})"
 
 
 def not_null_error(table: TableDef, column: str) -> ConstraintError:
@@ -148,17 +240,34 @@ def _encoded(name: str, column: ColumnDef, kind: str) -> str:
     return f"CAST({name} AS VARCHAR)"
 
 
-def _leaf_statistics(
-    connection: duckdb.DuckDBPyConnection, column: ColumnDef, count: int
-) -> Iterator[ColumnStats]:
-    source = f"SELECT {quote(column.name)} AS v FROM inlined"
-    for leaf, sql in _leaves(column, column.data_type, source):
-        bounded = leaf.type not in ("variant", "geometry")
-        bounds = "min(v)::VARCHAR, max(v)::VARCHAR" if bounded else "NULL, NULL"
-        row = connection.execute(f"SELECT count(*), count(v), {bounds} FROM ({sql})").fetchone()
-        assert row is not None
-        slots, present, low, high = row
-        yield ColumnStats(leaf.column_id, None, present, slots - present, _text(low), _text(high))
+def _statistics(connection: duckdb.DuckDBPyConnection, table: TableDef) -> Iterator[ColumnStats]:
+    """What the rows say of each leaf: one statement for all plain columns, one for the leaves of the others."""
+    plain = [column for column in table.columns if column.type not in NESTED]
+    found: dict[int, tuple[int, int, str | None, str | None]] = {}
+    if plain:
+        asked = ", ".join(_asked(column, quote(column.name)) for column in plain)
+        row = connection.execute(f"SELECT {asked} FROM inlined").fetchone() or ()
+        found = {column.column_id: row[4 * i : 4 * i + 4] for i, column in enumerate(plain)}
+    inner = [
+        (leaf.column_id, f"SELECT {leaf.column_id}, {_asked(leaf, 'v')} FROM ({sql})")
+        for column in table.columns
+        if column.type in NESTED
+        for leaf, sql in _leaves(column, column.data_type, f"SELECT {quote(column.name)} AS v FROM inlined")
+    ]
+    if inner:
+        rows = connection.execute(" UNION ALL ".join(sql for _, sql in inner)).fetchall()
+        found |= {row[0]: row[1:] for row in rows}
+    for column in table.columns:
+        for leaf in column.walk():
+            if leaf.column_id in found:
+                slots, present, low, high = found[leaf.column_id]
+                yield ColumnStats(leaf.column_id, None, present, slots - present, _text(low), _text(high))
+
+
+def _asked(leaf: ColumnDef, value: str) -> str:
+    bounded = leaf.type not in ("variant", "geometry")
+    bounds = f"min({value})::VARCHAR, max({value})::VARCHAR" if bounded else "NULL::VARCHAR, NULL::VARCHAR"
+    return f"count(*), count({value}), {bounds}"
 
 
 def _text(bound: str | None) -> str | None:

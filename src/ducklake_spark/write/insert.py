@@ -29,7 +29,7 @@ from ducklake_spark.format.statistics import WIDE_INTEGERS, ColumnStats, geometr
 from ducklake_spark.format.types import duckdb_name, quote
 from ducklake_spark.write import spark_encoder
 from ducklake_spark.write.encode import FAILURE_MARK, NULL_REASON, EncodedColumn, Encoding
-from ducklake_spark.write.expressions import carried, check_assignable, stored_sql
+from ducklake_spark.write.expressions import carried, check_assignable, nullable, stored_sql
 from ducklake_spark.write.inline import inline_rows, misfit_error, not_null_error
 from ducklake_spark.write.keys import encoded_keys, together
 from ducklake_spark.write.local import LocalRows, local_rows
@@ -102,7 +102,9 @@ def rows_to_add(target: Target, source: Any, spark: Callable[[], SparkSession]) 
     """
     if isinstance(source, DataFrame) or type(source).__module__.startswith("pyspark.sql.connect"):
         return _insert_frame(target, source)
-    return _insert_local(target, local_rows(target.table, source))
+    if not isinstance(source, LocalRows):
+        source = local_rows(target.table, source)
+    return _insert_local(target, source)
 
 
 def _insert_local(target: Target, local: LocalRows) -> Added:
@@ -137,7 +139,9 @@ def _insert_frame(target: Target, frame: Any) -> Added:
     prepared = renamed.select(*columns)
     limit = target.inline_limit
     if limit and 0 <= _max_rows(frame) <= limit:
-        local = prepared.toArrow()
+        # As if every part could be NULL: parts of a NULL struct are, whatever its type says, and Arrow refuses that.
+        loose = [F.col(f"c{i}").cast(nullable(part)).alias(f"c{i}") for i, (_, part) in enumerate(fields)]
+        local = prepared.select(*loose).toArrow()
         return _inline(target, local, fields) if local.num_rows else None
     return _write_files(target, prepared, fields, limit)
 

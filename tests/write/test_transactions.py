@@ -1,0 +1,244 @@
+"""Rows in transactions: one snapshot or none, seen by their own transaction, and no file that nobody knows."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ducklake_spark import ConflictError, TransactionError
+from tests.write.lakes import WrittenLake
+
+pytestmark = pytest.mark.spark
+
+LIMITS = {"inlined": 1000, "files": 0}
+
+
+@pytest.fixture(params=LIMITS)
+def limit(request: pytest.FixtureRequest) -> int:
+    return LIMITS[request.param]
+
+
+def test_rows_and_ddl_are_one_snapshot(make_lake: Callable[..., WrittenLake], limit: int) -> None:
+    lake = make_lake("sqlite", data_inlining_row_limit=limit)
+    t, u = lake.table("t", {"a": "int"}), lake.table("u", {"a": "int"})
+    t.insert([{"a": 0}])
+    version = lake.ours.version
+    with lake.ours.transaction(message="all of it"):
+        t.insert([{"a": 1}])
+        t.add_column("b", "varchar", default="filled")
+        t.insert([{"a": 2}, {"a": 3, "b": "own"}])
+        u.insert([{"a": 10}])
+        t.rename_column("a", "id")
+        t.insert([{"id": 4, "b": None}])
+        t.rename("renamed")
+        t.insert([{"id": 5, "b": "last"}])
+        made = lake.ours.create_table("made", {"x": "int", "s": "struct(y int)"})
+        made.insert([{"x": 1, "s": {"y": 1}}])
+        assert sorted(lake.ours.table("renamed").collect()) == [
+            (0, "filled"), (1, "filled"), (2, "filled"), (3, "own"), (4, None), (5, "last"),
+        ]  # fmt: skip
+        assert lake.ours.table("made").collect() == [(1, (1,))]
+        assert lake.ours.table("u").count() == 1
+    assert lake.ours.version == version + 1
+    assert lake.ask("SELECT * FROM renamed ORDER BY id") == [
+        (0, "filled"), (1, "filled"), (2, "filled"), (3, "own"), (4, None), (5, "last"),
+    ]  # fmt: skip
+    assert lake.check("renamed") == 6 and lake.check("u") == 1 and lake.check("made") == 1
+    stats = {
+        row[0]: row[1:]
+        for row in lake.rows("ducklake_table_stats", "table_id", "record_count", "next_row_id")
+    }
+    assert stats == {1: (6, 6), 2: (1, 1), 3: (1, 1)}
+    assert lake.files() == lake.registered()
+
+
+def test_types_that_change_under_inlined_rows(make_lake: Callable[..., WrittenLake]) -> None:
+    for kind in ("duckdb", "sqlite", "postgres"):
+        lake = make_lake(kind, data_inlining_row_limit=100)
+        table = lake.table(
+            "t",
+            "n int, i int, d date, s struct(a int, b varchar), l struct(a int)[], m map(int, struct(a int)), v float, gone int",
+        )
+        row = {
+            "n": 1,
+            "i": 7,
+            "d": dt.date(2020, 1, 1),
+            "s": {"a": 1, "b": "x, y"},
+            "l": [{"a": 1}, None],
+            "m": {1: {"a": 1}},
+            "v": 0.5,
+            "gone": 1,
+        }
+        with lake.ours.transaction():
+            table.insert([row, {"n": 2}])
+            table.set_type("i", "bigint")
+            table.set_type("d", "timestamp")
+            table.set_type("v", "double")
+            table.add_column("s.c", "int", default=5)
+            table.rename_column("s.a", "first")
+            table.add_column("l.element.b", "varchar", default="new")
+            table.set_type("m.value.a", "bigint")
+            table.drop_column("gone")
+            table.add_column("e", "boolean", default=True)
+            assert sorted(lake.ours.table("t").drop("d", "m").collect())[0][:4] == (
+                1,
+                7,
+                (1, "x, y", 5),
+                [(1, "new"), None],
+            )
+        expected: list[tuple[Any, ...]] = [
+            (
+                1,
+                7,
+                dt.datetime(2020, 1, 1),
+                {"first": 1, "b": "x, y", "c": 5},
+                [{"a": 1, "b": "new"}, None],
+                {1: {"a": 1}},
+                0.5,
+                True,
+            ),
+            (2, None, None, None, None, None, None, True),
+        ]
+        assert lake.ask("SELECT * FROM t ORDER BY n") == expected, kind
+        lake.check("t")
+        lake.close()
+
+
+def test_types_cannot_change_under_files_of_the_transaction(make_lake: Callable[..., WrittenLake]) -> None:
+    lake = make_lake("sqlite", data_inlining_row_limit=0)
+    table = lake.table("t", "i int, d date, s struct(a int)")
+    with lake.ours.transaction():
+        table.insert([{"i": 1, "d": dt.date(2020, 1, 1), "s": {"a": 1}}])
+        table.set_type("i", "bigint")
+        with pytest.raises(TransactionError, match="commit first"):
+            table.set_type("d", "timestamptz")
+        with pytest.raises(TransactionError, match="commit first"):
+            table.add_column("s.b", "int", default=5)
+        table.add_column("s.c", "int")
+    assert lake.check("t") == 1
+    assert lake.ask("SELECT i, d, s FROM t") == [(1, dt.date(2020, 1, 1), {"a": 1, "c": None})]
+
+
+def test_own_rows_are_seen(make_lake: Callable[..., WrittenLake], limit: int, spark: SparkSession) -> None:
+    lake = make_lake("sqlite", data_inlining_row_limit=limit)
+    table = lake.table("t", {"a": "bigint", "h": "int128", "l": "varchar[]"})
+    table.insert([(1, 10**30, ["x"])])
+    with lake.ours.transaction():
+        table.insert([(2, 10**31, None), (3, None, [])])
+        table.insert(spark.range(4, 8).selectExpr("id a", "decimal(5) h", "array('y') l"))
+        frame = lake.ours.table("t", virtual_columns=["rowid", "snapshot_id"])
+        assert frame.count() == 7
+        rows = sorted(frame.collect(), key=lambda row: row["a"])
+        assert [(row["a"], row["h"]) for row in rows[:3]] == [(1, 10**30), (2, 10**31), (3, None)]
+        assert rows[0]["rowid"] == 0
+        assert len({row["rowid"] for row in rows}) == 7
+        assert frame.where("a >= 5").count() == 3
+        other = lake.attach()
+        assert other.table("t").count() == 1
+        other.close()
+    assert lake.check("t") == 7
+    after = lake.ours.table("t", virtual_columns=["rowid"])
+    assert sorted(row["rowid"] for row in after.collect()) == list(range(7))
+
+
+def test_rollback_leaves_nothing(
+    make_lake: Callable[..., WrittenLake], limit: int, spark: SparkSession
+) -> None:
+    lake = make_lake("sqlite", data_inlining_row_limit=limit)
+    table = lake.table("t", {"a": "bigint"})
+    table.insert([{"a": 1}])
+    before, files = lake.catalog(), lake.files()
+    with pytest.raises(ZeroDivisionError), lake.ours.transaction():
+        lake.ours["t"].insert([{"a": 2}])
+        lake.ours["t"].insert(spark.range(2000).toDF("a"))
+        made = lake.ours.create_table("made", {"x": "bigint", "l": "int[]"}, partitioned_by=["x"])
+        made.insert(spark.range(3).selectExpr("id x", "array(1) l"))
+        raise ZeroDivisionError
+    assert lake.catalog() == before
+    assert lake.files() == files
+
+
+def test_a_failed_job_leaves_nothing(make_lake: Callable[..., WrittenLake], spark: SparkSession) -> None:
+    lake = make_lake("sqlite", data_inlining_row_limit=0)
+    flat, nested = lake.table("flat", {"a": "bigint"}), lake.table("nested", {"a": "bigint", "l": "int[]"})
+    version = lake.ours.version
+    frame = spark.range(0, 200_000, 1, 8).selectExpr("IF(id = 150000, bigint(raise_error('stop')), id) a")
+    for table in (flat, nested):
+        with pytest.raises(Exception, match="stop"):
+            table.insert(frame)
+    assert lake.ours.version == version
+    assert lake.files() == []
+
+
+def test_dropped_and_emptied_tables_take_their_files_along(make_lake: Callable[..., WrittenLake]) -> None:
+    lake = make_lake("sqlite", data_inlining_row_limit=0)
+    old = lake.table("old", {"a": "int"})
+    lake.table("kept", {"a": "int"})
+    with lake.ours.transaction():
+        old.insert([{"a": 1}])
+        lake.ours["kept"].insert([{"a": 1}])
+        lake.ours["kept"].truncate()
+        lake.ours["kept"].insert([{"a": 2}])
+        lake.ours["kept"].overwrite([{"a": 3}])
+        made = lake.ours.create_table("made", {"a": "int"})
+        made.insert([{"a": 1}])
+        made.drop()
+        old.drop()
+    assert len(lake.files()) == 1
+    assert lake.files() == lake.registered()
+    assert lake.ask("SELECT * FROM kept") == [(3,)]
+    with lake.ours.transaction():
+        made = lake.ours.create_table("made", {"a": "int"})
+        made.insert([{"a": 1}])
+        made.drop()
+    assert lake.files() == lake.registered()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_conflict_after_writing_removes_the_files(make_lake: Callable[..., WrittenLake], kind: str) -> None:
+    lake = make_lake(kind, data_inlining_row_limit=0)
+    lake.table("t", {"a": "int"})
+    other = lake.attach()
+    version = lake.ours.version
+    with pytest.raises(ConflictError), lake.ours.transaction():
+        lake.ours["t"].insert([{"a": 1}])
+        other["t"].add_column("b", "int")
+    other.close()
+    assert lake.ours.version == version + 1
+    assert lake.files() == []
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mysql"])
+def test_a_retry_keeps_its_files_and_moves_its_rows(
+    make_lake: Callable[..., WrittenLake], kind: str, limit: int
+) -> None:
+    lake = make_lake(kind, data_inlining_row_limit=limit)
+    table = lake.table("t", {"a": "int", "s": "varchar"})
+    table.insert([{"a": 5, "s": "m"}])
+    other = lake.attach()
+    with lake.ours.transaction():
+        table.insert([{"a": 1, "s": "a"}, {"a": 2}])
+        written = lake.files()
+        other["t"].insert([{"a": 9, "s": "z"}, {"a": 8}, {"a": 7}])
+        other.create_table("else", {"x": "int"}).insert([{"x": 1}])
+    other.close()
+    assert set(written) <= set(lake.files())
+    assert len(lake.files()) == (0 if limit else 4)
+    rows = lake.ours.table("t", virtual_columns=["rowid"]).orderBy("rowid").collect()
+    assert [tuple(row) for row in rows] == [
+        (5, "m", 0), (9, "z", 1), (8, None, 2), (7, None, 3), (1, "a", 4), (2, None, 5),
+    ]  # fmt: skip
+    stats = lake.rows("ducklake_table_stats", "table_id", "record_count", "next_row_id")
+    assert sorted(stats) == [(1, 6, 6), (2, 1, 1)]
+    columns = lake.rows(
+        "ducklake_table_column_stats", "column_id", "contains_null", "min_value", "max_value",
+        where=lambda row: row["table_id"] == 1,
+    )  # fmt: skip
+    assert sorted(columns) == [(1, 0, "1", "9"), (2, 1, "a", "z")]
+    if kind != "mysql":
+        assert lake.check("t") == 6
+    assert lake.files() == lake.registered()
