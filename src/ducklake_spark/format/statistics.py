@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -136,23 +136,48 @@ def _temporal(text: str) -> tuple[int, ...] | None:
 
 def merge_files(parts: Sequence[ColumnStats], column_type: str) -> ColumnStats:
     """The statistics of several files taken together, for one column."""
-    merged = parts[0]
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    valid = [part for part in parts if not part.all_null] or [first]
+    extra = first.extra_stats
     for part in parts[1:]:
-        low, high = _bounds(merged, part, column_type)
-        merged = replace(
-            merged,
-            value_count=_sum(merged.value_count, part.value_count),
-            null_count=_sum(merged.null_count, part.null_count),
-            min_value=low,
-            max_value=high,
-            contains_nan=_either(merged.contains_nan, part.contains_nan),
-            extra_stats=merge_extra(merged.extra_stats, part.extra_stats, column_type),
-        )
-    return merged
+        if extra is None:
+            break
+        extra = merge_extra(extra, part.extra_stats, column_type)
+    return replace(
+        first,
+        column_size_bytes=_sum(part.column_size_bytes for part in parts),
+        value_count=_sum(part.value_count for part in parts),
+        null_count=_sum(part.null_count for part in parts),
+        min_value=_most([part.min_value for part in valid], column_type, min),
+        max_value=_most([part.max_value for part in valid], column_type, max),
+        contains_nan=_any(part.contains_nan for part in parts),
+        extra_stats=extra,
+    )
 
 
-def _sum(left: int | None, right: int | None) -> int | None:
-    return None if left is None or right is None else left + right
+def _sum(counts: Iterable[int | None]) -> int | None:
+    found = list(counts)
+    return None if None in found else sum(count for count in found if count is not None)
+
+
+def _any(flags: Iterable[bool | None]) -> bool | None:
+    found = set(flags)
+    return None if None in found else True in found
+
+
+def _most(texts: Sequence[str | None], column_type: str, choose: Callable[..., str]) -> str | None:
+    """The least or greatest of some bounds, by value; None when one of them is not known."""
+    values: dict[str, Any] = {}
+    for text in texts:
+        if text is None:
+            return None
+        if text not in values:
+            values[text] = comparable(text, column_type)
+            if values[text] is None:
+                return None
+    return choose(values, key=values.__getitem__)
 
 
 def _either(left: bool | None, right: bool | None) -> bool | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Union
 
 from ducklake_spark.errors import InvalidInputError, TypeChangeError, did_you_mean
@@ -167,6 +168,11 @@ def parse_type(text: str) -> DataType:
     >>> duckdb_name(parse_type("map<string, decimal(10, 2)>"))
     'MAP(VARCHAR, DECIMAL(10,2))'
     """
+    return _parsed(text)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> DataType:
     parser = _Parser(text)
     parsed = parser.type()
     parser.end()
