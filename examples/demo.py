@@ -39,11 +39,17 @@ def columns(table, version):
     return {name: kind for name, kind, *_ in found}
 
 
+def totals(table, version):
+    query = f"SELECT count(*), sum(id), sum(price)::VARCHAR FROM lake.{table} AT (VERSION => {version})"
+    return list(connection.execute(query).fetchone())
+
+
 wanted = json.loads(sys.argv[2])
 print(json.dumps({
     "version": version,
     "snapshots": [[row[0], json.loads(row[1]), *row[2:]] for row in snapshots],
     "columns": {f"{table}@{at}": columns(table, at) for table, at in wanted},
+    "totals": {str(at): totals("shop.orders", at) for at in json.loads(sys.argv[3])},
 }))
 """
 
@@ -85,6 +91,43 @@ def build(lake: Lake) -> None:
         print(f"  refused, and nothing changed:\n    {error}")
 
 
+ORDERS = 200_000
+
+
+def ingest(lake: Lake) -> dict[int, list[Any]]:
+    """Rows come, change and go; returns what the table held at each snapshot since."""
+    orders = lake["shop.orders"]
+    first = lake.version + 1
+    generated = lake.spark.range(ORDERS).selectExpr(
+        "id",
+        "concat('customer ', id % 1000) AS customer_name",
+        "date_add(DATE '2021-01-01', CAST(id % 1400 AS INT)) AS ordered",
+        "CAST(id % 9973 AS DECIMAL(18,2)) / 100 AS price",
+        "named_struct('street', 'Dam', 'city', 'Amsterdam', 'country', 'NL') AS address",
+    )
+    print(f"  {orders.insert(generated):,} rows of a DataFrame, one folder of files for each year")
+    print(
+        f"  {orders.insert([{'id': ORDERS, 'customer_name': 'Grace', 'price': 1}])} row of Python, in the catalog"
+    )
+    dearer = orders.update({"price": "price * 2"}, "customer_name = 'customer 7'")
+    print(f"  {dearer:,} rows got a new price")
+    gone = orders.delete("ordered < DATE '2021-02-01'")
+    print(f"  {gone:,} rows of January 2021 deleted")
+    asked = lake.table("shop.orders").where("ordered >= DATE '2024-01-01'")
+    print(f"  {asked.count():,} rows are of 2024: only that year's files are read")
+    return {version: totals(lake, version) for version in range(first, lake.version + 1)}
+
+
+def totals(lake: Lake, version: int) -> list[Any]:
+    row = (
+        lake.table("shop.orders", version=version)
+        .selectExpr("count(*)", "sum(id)", "CAST(sum(price) AS STRING)")
+        .first()
+    )
+    assert row is not None
+    return list(row)
+
+
 def listing(lake: Lake) -> list[list[Any]]:
     return [
         [row.snapshot_id, row.changes, row.author, row.commit_message] for row in lake.snapshots().collect()
@@ -114,25 +157,34 @@ def main() -> None:
             title("2. Changes, each one or each transaction a snapshot")
             build(lake)
 
-            title("3. Its snapshots, as a Spark DataFrame")
+            title("3. Rows: inserted, updated, deleted, filtered")
+            lake.spark.sparkContext.setLogLevel("ERROR")
+            held = ingest(lake)
+
+            title("4. Its snapshots, as a Spark DataFrame")
             snapshots = listing(lake)
             show(
                 [("snapshot", "changes", "author", "message")]
                 + [(str(i), described(changes), by or "", why or "") for i, changes, by, why in snapshots]
             )
 
-            title("4. The table then and now")
+            title("5. The table then and now")
             last = lake.version
             views = {version: lake.at(version=version)["shop.orders"].types for version in (1, last)}
             for version, types in views.items():
                 print(f"  at snapshot {version}:")
                 for name, kind in types.items():
                     print(f"    {name:14} {kind}")
+            for version, (count, *_) in held.items():
+                print(f"  rows at snapshot {version}: {count:,}")
 
-        title("5. The same lake in DuckDB, by its own extension")
+        title("6. The same lake in DuckDB, by its own extension")
         wanted = json.dumps([["shop.orders", version] for version in views])
         asked = subprocess.run(
-            [sys.executable, "-c", DUCKDB, uri, wanted], stdout=subprocess.PIPE, text=True, check=True
+            [sys.executable, "-c", DUCKDB, uri, wanted, json.dumps(list(held))],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
         )
         theirs = json.loads(asked.stdout)
         same = theirs["snapshots"] == snapshots
@@ -144,6 +196,11 @@ def main() -> None:
             equal = found == plain(types)
             same = same and equal
             print(f"  and shop.orders at snapshot {version}: {'the same' if equal else f'OTHERS: {found}'}")
+        equal = theirs["totals"] == {str(version): found for version, found in held.items()}
+        same = same and equal
+        print(
+            f"  and its rows at snapshots {min(held)} to {max(held)}: {'the same' if equal else theirs['totals']}"
+        )
         if not same:
             sys.exit("The two do not agree.")
     print(f"\nDone in {time.monotonic() - started:.0f} s. Nothing was left behind.")
