@@ -78,7 +78,7 @@ def inline_casts(columns: Sequence[ColumnDef], kind: str) -> tuple[str, ...]:
         if column.type in PLAIN or column.type in ("varchar", "blob"):
             casts.append("?")
         elif column.type == "variant":
-            casts.append("CAST(CAST(? AS JSON) AS VARIANT)")
+            casts.append("variant_bytes_to_variant(?)")
         else:
             casts.append(f"CAST(? AS {duckdb_name(column.data_type)})")
     return tuple(casts)

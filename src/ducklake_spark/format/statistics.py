@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ WIDE_INTEGERS = ("int128", "uint128")
 _UNBOUNDED = ("variant", "geometry", "timetz", "interval", *WIDE_INTEGERS)
 """Types of which not every file has bounds."""
 _BOOLEANS = {"0": False, "1": True, "false": False, "true": True}
-_DATE = re.compile(r"(\d+)-(\d\d)-(\d\d)(?: (\d\d):(\d\d):(\d\d)(?:\.(\d+))?)?(?:\+00)?( \(BC\))?\Z")
+_DATE = re.compile(r"(\d+)-(\d\d)-(\d\d)( \(BC\))?(?: (\d\d):(\d\d):(\d\d)(?:\.(\d+))?)?(?:\+00)?\Z")
 _CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d+))?\Z")
 
 
@@ -102,7 +103,8 @@ def comparable(text: str, column_type: str) -> Any | None:
         if column_type.startswith(("int", "uint")) and column_type != "interval":
             return int(text)
         if column_type in _FLOATS:
-            return float(text)
+            number = float(text)
+            return (1, 0.0) if math.isnan(number) else (0, number)  # NaN is the greatest, as in DuckDB
         if column_type.startswith("decimal"):
             return Decimal(text)
     except (ValueError, InvalidOperation):
@@ -121,7 +123,7 @@ def _temporal(text: str) -> tuple[int, ...] | None:
     match = _DATE.match(text)
     if match is None:
         return None
-    year, month, day, hour, minute, second, fraction, before = match.groups()
+    year, month, day, before, hour, minute, second, fraction = match.groups()
     years = 1 - int(year) if before else int(year)
     return (
         years,

@@ -107,7 +107,9 @@ def decode(
     ]
     for index, column in enumerate(stored, 2):
         values = [row[index] for row in rows]
-        if column.type == "blob":
+        if column.type == "blob" or any(
+            column.type == "variant" and isinstance(value, bytes) for value in values
+        ):
             arrays.append(pyarrow.array([None if v is None else bytes(v) for v in values], pyarrow.binary()))
         else:
             arrays.append(pyarrow.array([_text(value) for value in values], pyarrow.string()))
@@ -116,10 +118,13 @@ def decode(
     made = []
     for number, column in enumerate(columns):
         index, then = by_id.get(column.column_id, (-1, None))
+        source = f"c{index}"
+        if index >= 0 and stored[index].type == "variant" and pyarrow.types.is_binary(arrays[index + 2].type):
+            source = f"CAST(variant_bytes_to_variant({source}) AS JSON)"  # rows that are not committed yet
         sql = (
             _default(column, choices)
             if then is None
-            else _value(f"CAST(c{index} AS {_text_type(then)})", then, column, choices)
+            else _value(f"CAST({source} AS {_text_type(then)})", then, column, choices)
         )
         made.append(f"{sql} AS u{number}")
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:

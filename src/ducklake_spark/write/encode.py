@@ -120,6 +120,7 @@ class Encoding:
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         connection.register("arriving", source.reader())
         options = ["FORMAT parquet", "RETURN_STATS", "APPEND", "FILENAME_PATTERN 'ducklake-{uuidv7}'"]
+        options.append("GEOPARQUET_VERSION 'NONE'")  # Parquet's own geometry, as in the reference's files
         options += [f"FIELD_IDS {self.field_ids}", *self.copy_options]
         if self.keys:
             options.append(f"PARTITION_BY ({', '.join(f'__key{i}' for i in range(len(self.keys)))})")

@@ -53,7 +53,7 @@ def inline_rows(table: TableDef, arriving: pa.Table, values: Sequence[str], kind
         try:
             _materialize(connection, table, arriving, values)
             encoded = ", ".join(_encoded(quote(column.name), column, kind) for column in table.columns)
-            rows = connection.execute(f"SELECT {encoded} FROM inlined").fetchall()
+            rows = _joined(connection.execute(f"SELECT {encoded} FROM inlined").fetchall(), table.columns)
             statistics = tuple(_statistics(connection, table))
         finally:
             connection.execute("DROP TABLE IF EXISTS inlined")
@@ -98,7 +98,7 @@ def _relaid(batch: InlineBatch, table: TableDef) -> InlineBatch:
     arrays = []
     for place, column in enumerate(batch.layout):
         values = [row[place] for row in batch.rows]
-        if column.type == "blob":
+        if column.type in ("blob", "variant"):
             arrays.append(pa.array(values, pa.binary()))
         else:
             arrays.append(pa.array([_shown(value) for value in values], pa.string()))
@@ -112,7 +112,8 @@ def _relaid(batch: InlineBatch, table: TableDef) -> InlineBatch:
         if old is None:
             made.append(_initial(column))
         elif old.type == "variant":
-            made.append(f"CAST(CAST(c{place} AS JSON) AS {duckdb_name(column.data_type)})")
+            whole = f"variant_bytes_to_variant(c{place})"
+            made.append(whole if column.type == "variant" else f"CAST(CAST({whole} AS JSON) AS VARCHAR)")
         else:
             made.append(_promoted(f"CAST(c{place} AS {duckdb_name(old.data_type)})", old, column))
     encoded = ", ".join(
@@ -122,7 +123,7 @@ def _relaid(batch: InlineBatch, table: TableDef) -> InlineBatch:
         connection = _connection()
         connection.register("arriving", arriving)
         try:
-            rows = connection.execute(f"SELECT {encoded} FROM arriving").fetchall()
+            rows = _joined(connection.execute(f"SELECT {encoded} FROM arriving").fetchall(), table.columns)
         finally:
             connection.unregister("arriving")
     return replace(batch, rows=rows, casts=inline_casts(table.columns, kind), layout=table.columns)
@@ -236,8 +237,22 @@ def _encoded(name: str, column: ColumnDef, kind: str) -> str:
         if column.type in ("float32", "float64"):
             return name
     if column.type == "variant":
-        return f"CAST(CAST({name} AS JSON) AS VARCHAR)"
+        return f"CASE WHEN {name} IS NOT NULL THEN variant_to_parquet_variant({name}) END"
     return f"CAST({name} AS VARCHAR)"
+
+
+def _joined(rows: list[tuple[Any, ...]], columns: Sequence[ColumnDef]) -> list[tuple[Any, ...]]:
+    """Variants in the one text of bytes that `variant_bytes_to_variant` takes."""
+    places = {place for place, column in enumerate(columns) if column.type == "variant"}
+    if not places:
+        return rows
+    return [
+        tuple(
+            value["metadata"] + value["value"] if place in places and value is not None else value
+            for place, value in enumerate(row)
+        )
+        for row in rows
+    ]
 
 
 def _statistics(connection: duckdb.DuckDBPyConnection, table: TableDef) -> Iterator[ColumnStats]:
