@@ -73,6 +73,7 @@ class Server:
     drop: Callable[[], None] | None
     ready: Callable[[], object]
     stop_signal: signal.Signals
+    abandon_signal: signal.Signals
     process: subprocess.Popen[bytes] | None = None
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
@@ -107,6 +108,13 @@ class Server:
     def restart(self) -> None:
         self.stop()
         self.start()
+
+    def abandon(self) -> None:
+        """Stops it for good: nobody needs its files any more, so it need not bring them in order."""
+        if self.process is not None:
+            self.process.send_signal(self.abandon_signal)
+            self.process.wait(60)
+            self.process = None
 
 
 ServerT = TypeVar("ServerT", bound=Server)
@@ -162,7 +170,7 @@ def running(start: Callable[[Path], ServerT]) -> Iterator[ServerT]:
         try:
             yield server
         finally:
-            server.stop()
+            server.abandon()
 
 
 def start_postgres(folder: Path) -> PostgresServer:
@@ -193,7 +201,9 @@ def start_postgres(folder: Path) -> PostgresServer:
 
         psycopg.connect(server.conninfo("postgres")).close()
 
-    server = PostgresServer(command, folder, port, drop, ready, signal.SIGINT)  # SIGINT: fast shutdown
+    server = PostgresServer(
+        command, folder, port, drop, ready, signal.SIGINT, signal.SIGQUIT
+    )  # fast, immediate
     server.start()
     return server
 
@@ -217,6 +227,8 @@ def start_mysql(folder: Path) -> MySQLServer:
         f"--socket={folder}/my.sock", f"--pid-file={folder}/my.pid", f"--init-file={folder}/init.sql",
         "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0", "--innodb-buffer-pool-size=64M",
     ]  # fmt: skip
-    server = MySQLServer(command, folder, port, drop, lambda: server.connect().close(), signal.SIGTERM)
+    server = MySQLServer(
+        command, folder, port, drop, lambda: server.connect().close(), signal.SIGTERM, signal.SIGKILL
+    )
     server.start()
     return server

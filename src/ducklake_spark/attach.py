@@ -88,7 +88,7 @@ def attach(
         busy_timeout: How long to wait for another writer, in milliseconds (SQLite, MySQL).
         read_only: Refuse every change.
         max_retry_count: How often a commit is tried when others commit at the same time.
-        retry_wait_ms: The wait before the second attempt, in milliseconds.
+        retry_wait_ms: The wait between attempts, in milliseconds; the first collision is not waited for.
         retry_backoff: The factor by which that wait grows.
 
     Raises:

@@ -107,6 +107,7 @@ def get_view(tx: Transaction, schema: SchemaDef, name: str) -> ViewDef:
 
 
 def _require_free_relation(tx: Transaction, schema: SchemaDef, name: str) -> None:
+    tx.look_up(schema, name)
     for kind, found in (("table", tx.table(schema, name)), ("view", tx.view(schema, name))):
         if found is not None:
             raise AlreadyExistsError(f'Schema "{schema.name}" has a {kind} "{found.name}" already.')
@@ -174,6 +175,7 @@ def create_table(
     check_text("A comment", comment)
     if if_not_exists and or_replace:
         raise InvalidInputError("A table is created with if_not_exists or with or_replace, not with both.")
+    tx.look_up(schema, name)
     found = tx.table(schema, name)
     if found is not None and if_not_exists:
         return found
@@ -572,6 +574,7 @@ def create_view(
     for alias in column_aliases:
         if folded.count(fold(alias)) > 1:
             raise InvalidInputError(f'View "{name}" has two columns named "{alias}".')
+    tx.look_up(schema, name)
     found = tx.view(schema, name)
     if found is not None and if_not_exists:
         return

@@ -22,6 +22,7 @@ from .tables import TABLES
 
 try:
     import pymysql
+    from pymysql.constants import CLIENT
 except ImportError as error:
     raise MissingDriverError(
         'A MySQL catalog needs the driver PyMySQL: pip install "ducklake-spark[mysql]"'
@@ -71,14 +72,28 @@ def _literal(value: Any) -> str:
     return write(value) if write else _text_literal(str(value))
 
 
-def _execute(connection: Connection, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+def _text(sql: str, params: Sequence[Any] = ()) -> str:
+    return formatted(sql) % tuple(map(_literal, params))
+
+
+def _send(connection: Connection, statements: Sequence[str]) -> list[Row]:
+    """Sends statements in one message. The rows are those of the last one."""
     with connection.cursor() as cursor:
-        cursor.execute(formatted(sql) % tuple(map(_literal, params)))
+        cursor.execute(";".join(statements))
+        while cursor.nextset():  # also raises the error of each
+            pass
         return list(cursor.fetchall())
 
 
+def _execute(connection: Connection, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+    return _send(connection, [_text(sql, params)])
+
+
 class MySQLSession(WriteSession[Connection]):
-    """Holds the lake's named lock. The transaction begins at the first statement that writes: DDL would end it."""
+    """Holds the lake's named lock. The transaction begins at the first statement that writes: DDL would end it.
+
+    What writes waits until somebody wants to know how it went, and goes in one message.
+    """
 
     def __init__(self, connection: Connection, lock: str) -> None:
         super().__init__(connection)
@@ -86,20 +101,34 @@ class MySQLSession(WriteSession[Connection]):
         self._lock = lock
         self._begun = False
         self._created: list[str] = []
+        self._waiting: list[str] = []
+        self._size = 0
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         # Under the lock nobody else writes: a look before the first write needs no transaction
-        return _execute(self.connection, sql, params)
+        waiting, self._waiting, self._size = self._waiting, [], 0
+        return _send(self.connection, [*waiting, _text(sql, params)])
 
     def execute(self, sql: str, params: Sequence[Any] = ()) -> None:
-        self._begin()
-        _execute(self.connection, sql, params)
+        self._write(_text(sql, params))
 
     def insert(self, table: str, rows: Sequence[Row]) -> None:
-        self._begin()
         for values in _bundles(rows):
-            with self.connection.cursor() as cursor:
-                cursor.execute(f"INSERT INTO {quoted(table)} VALUES {values}")
+            self._write(f"INSERT INTO {quoted(table)} VALUES {values}")
+
+    def _write(self, statement: str) -> None:
+        if not self._begun:
+            self._waiting.append("START TRANSACTION")
+            self._begun = True
+        if self._size + len(statement) > _STATEMENT_BYTES:
+            self.flush()
+        self._waiting.append(statement)
+        self._size += len(statement)
+
+    def flush(self) -> None:
+        waiting, self._waiting, self._size = self._waiting, [], 0
+        if waiting:
+            _send(self.connection, waiting)
 
     def create_table(self, sql: str) -> None:
         if self._begun:
@@ -127,11 +156,6 @@ class MySQLSession(WriteSession[Connection]):
             self.connection, "SELECT 1 FROM ducklake_inlined_data_tables WHERE table_name = ?", [name]
         )
         return name.startswith("ducklake_inlined_") and not registered
-
-    def _begin(self) -> None:
-        if not self._begun:
-            _execute(self.connection, "START TRANSACTION")
-            self._begun = True
 
     def commit(self) -> None:
         _execute(self.connection, "COMMIT")
@@ -315,6 +339,7 @@ def _connect_options(parameters: Any) -> dict[str, Any]:
         "sql_mode": _MODE,
         "init_command": "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
         "program_name": "ducklake-spark",
+        "client_flag": CLIENT.MULTI_STATEMENTS,
     }
     if parameters.get("user"):
         options["user"] = parameters["user"]

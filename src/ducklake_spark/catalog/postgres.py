@@ -125,8 +125,8 @@ class PostgresSession(WriteSession[Connection]):
             self.token = self._transaction.fetchone()
 
     def commit(self) -> None:
-        self._leave()
         self.connection.execute("COMMIT")
+        self._leave()  # sends it, and waits for the answer
 
     def rollback(self) -> None:
         with suppress(psycopg.Error):  # the failed statement reports once more; it is known already

@@ -40,6 +40,11 @@ class Cache:
         self._lock = threading.Lock()
         self._size = size
 
+    def knows(self, key: tuple[Any, ...]) -> bool:
+        """Whether a value is remembered."""
+        with self._lock:
+            return key in self._entries
+
     def get(self, key: tuple[Any, ...], load: Callable[[], V]) -> V:
         """The remembered value, or the loaded one."""
         with self._lock:
@@ -136,6 +141,11 @@ class SnapshotReader:
     def _cached(self, load: Callable[[], V], *key: Any) -> V:
         return self._cache.get((self.snapshot.schema_version, *key), load)
 
+    def keep_schemas(self, schema_version: int) -> None:
+        """Remembers the schemas for the next version too, because what was committed left them as they were."""
+        if self._cache.knows((self.snapshot.schema_version, "schemas")):
+            self._cache.get((schema_version, "schemas"), self.schemas)
+
     @property
     def _at(self) -> tuple[int, int]:
         return (self.snapshot.snapshot_id, self.snapshot.snapshot_id)
@@ -161,13 +171,16 @@ class SnapshotReader:
 
     def table(self, schema_id: int, name: str) -> TableDef | None:
         """The table with this name, without regard to case."""
+        return self._cached(
+            lambda: _of_name(_assemble(*self.store.query_many(self._named(schema_id, name))), name),
+            "table",
+            schema_id,
+            fold(name),
+        )
 
-        def load() -> TableDef | None:
-            same = self.store.same_name_sql("table_name")
-            found = self._load_tables(f"schema_id = ? AND {same}", (schema_id, name))
-            return next((table for table in found if fold(table.name) == fold(name)), None)
-
-        return self._cached(load, "table", schema_id, fold(name))
+    def _named(self, schema_id: int, name: str) -> list[Query]:
+        same = self.store.same_name_sql("table_name")
+        return self._table_queries(f"schema_id = ? AND {same}", (schema_id, name))
 
     def table_of(self, table_id: int) -> TableDef | None:
         """The table with this id."""
@@ -199,79 +212,85 @@ class SnapshotReader:
 
     def _load_tables(self, where: str, params: Sequence[Any]) -> list[TableDef]:
         """Tables with all their parts, in one round trip."""
+        return _assemble(*self.store.query_many(self._table_queries(where, params)))
+
+    def _table_queries(self, where: str, params: Sequence[Any]) -> list[Query]:
+        """What `_assemble` takes."""
         scope = f"table_id IN (SELECT table_id FROM ducklake_table WHERE {where} AND {_LIVE})"
         inner = (*params, *self._at)
-        tables, columns, highest, tags, column_tags, partitions, sorts = self.store.query_many(
-            [
-                (
-                    "SELECT table_id, table_uuid, schema_id, table_name, path, path_is_relative FROM ducklake_table "
-                    f"WHERE {where} AND {_LIVE} ORDER BY table_id",
-                    inner,
-                ),
-                (
-                    "SELECT table_id, column_id, column_name, column_type, nulls_allowed, initial_default, "
-                    "default_value, default_value_type, parent_column FROM ducklake_column "
-                    f"WHERE {scope} AND {_LIVE} ORDER BY table_id, column_order, column_id",
-                    (*inner, *self._at),
-                ),
-                (
-                    f"SELECT table_id, max(column_id) FROM ducklake_column WHERE {scope} GROUP BY table_id",
-                    inner,
-                ),
-                (
-                    f"SELECT object_id, value FROM ducklake_tag WHERE {_KEY} = 'comment' AND value IS NOT NULL AND "
-                    f"object_id IN (SELECT table_id FROM ducklake_table WHERE {where} AND {_LIVE}) AND {_LIVE}",
-                    (*inner, *self._at),
-                ),
-                (
-                    "SELECT table_id, column_id, value FROM ducklake_column_tag "
-                    f"WHERE {_KEY} = 'comment' AND value IS NOT NULL AND {scope} AND {_LIVE}",
-                    (*inner, *self._at),
-                ),
-                (
-                    "SELECT i.table_id, i.partition_id, c.column_id, c.transform FROM (SELECT partition_id, table_id "
-                    f"FROM ducklake_partition_info WHERE {scope} AND {_LIVE}) i LEFT JOIN ducklake_partition_column c "
-                    "ON c.partition_id = i.partition_id ORDER BY i.partition_id, c.partition_key_index",
-                    (*inner, *self._at),
-                ),
-                (
-                    "SELECT i.table_id, i.sort_id, e.expression, e.sort_direction, e.null_order, e.dialect FROM "
-                    f"(SELECT sort_id, table_id FROM ducklake_sort_info WHERE {scope} AND {_LIVE}) i JOIN "
-                    "ducklake_sort_expression e ON e.sort_id = i.sort_id ORDER BY i.sort_id, e.sort_key_index",
-                    (*inner, *self._at),
-                ),
-            ]
-        )
-        return _assemble(tables, columns, highest, tags, column_tags, partitions, sorts)
+        return [
+            (
+                "SELECT table_id, table_uuid, schema_id, table_name, path, path_is_relative FROM ducklake_table "
+                f"WHERE {where} AND {_LIVE} ORDER BY table_id",
+                inner,
+            ),
+            (
+                "SELECT table_id, column_id, column_name, column_type, nulls_allowed, initial_default, "
+                "default_value, default_value_type, parent_column, column_order, highest FROM (SELECT c.*, "
+                f"max(column_id) OVER (PARTITION BY table_id) AS highest FROM ducklake_column c WHERE {scope}) h "
+                f"WHERE {_LIVE}",
+                (*inner, *self._at),
+            ),
+            (
+                f"SELECT object_id, value FROM ducklake_tag WHERE {_KEY} = 'comment' AND value IS NOT NULL AND "
+                f"object_id IN (SELECT table_id FROM ducklake_table WHERE {where} AND {_LIVE}) AND {_LIVE}",
+                (*inner, *self._at),
+            ),
+            (
+                "SELECT table_id, column_id, value FROM ducklake_column_tag "
+                f"WHERE {_KEY} = 'comment' AND value IS NOT NULL AND {scope} AND {_LIVE}",
+                (*inner, *self._at),
+            ),
+            (
+                "SELECT i.table_id, i.partition_id, c.column_id, c.transform FROM (SELECT partition_id, table_id "
+                f"FROM ducklake_partition_info WHERE {scope} AND {_LIVE}) i LEFT JOIN ducklake_partition_column c "
+                "ON c.partition_id = i.partition_id ORDER BY i.partition_id, c.partition_key_index",
+                (*inner, *self._at),
+            ),
+            (
+                "SELECT i.table_id, i.sort_id, e.expression, e.sort_direction, e.null_order, e.dialect FROM "
+                f"(SELECT sort_id, table_id FROM ducklake_sort_info WHERE {scope} AND {_LIVE}) i JOIN "
+                "ducklake_sort_expression e ON e.sort_id = i.sort_id ORDER BY i.sort_id, e.sort_key_index",
+                (*inner, *self._at),
+            ),
+        ]
 
     def view(self, schema_id: int, name: str) -> ViewDef | None:
         """The view with this name, without regard to case."""
+        return self._cached(
+            lambda: _view(self.store.query_many(self._view_queries(schema_id, name)), name),
+            "view",
+            schema_id,
+            fold(name),
+        )
 
-        def load() -> ViewDef | None:
-            same = self.store.same_name_sql("view_name")
-            rows, tags = self.store.query_many(
-                [
-                    (
-                        'SELECT view_id, view_uuid, schema_id, view_name, dialect, "sql", column_aliases '
-                        f"FROM ducklake_view WHERE schema_id = ? AND {same} AND {_LIVE}",
-                        (schema_id, name, *self._at),
-                    ),
-                    (
-                        f"SELECT object_id, value FROM ducklake_tag WHERE {_KEY} = 'comment' AND value IS NOT NULL AND "
-                        "object_id IN (SELECT view_id FROM ducklake_view WHERE schema_id = ? AND "
-                        f"{same}) AND {_LIVE}",
-                        (schema_id, name, *self._at),
-                    ),
-                ]
-            )
-            comments = {int(object_id): str(value) for object_id, value in tags}
-            for i, u, schema, view_name, dialect, sql, aliases in rows:
-                if fold(view_name) == fold(name):
-                    names = parse_quoted_list(aliases)
-                    return ViewDef(i, str(u), schema, view_name, dialect, sql, names, comments.get(i))
-            return None
+    def _view_queries(self, schema_id: int, name: str) -> list[Query]:
+        """What `_view` takes."""
+        same, inner = self.store.same_name_sql("view_name"), (schema_id, name, *self._at)
+        return [
+            (
+                'SELECT view_id, view_uuid, schema_id, view_name, dialect, "sql", column_aliases '
+                f"FROM ducklake_view WHERE schema_id = ? AND {same} AND {_LIVE}",
+                inner,
+            ),
+            (
+                f"SELECT object_id, value FROM ducklake_tag WHERE {_KEY} = 'comment' AND value IS NOT NULL AND "
+                f"object_id IN (SELECT view_id FROM ducklake_view WHERE schema_id = ? AND {same}) AND {_LIVE}",
+                inner,
+            ),
+        ]
 
-        return self._cached(load, "view", schema_id, fold(name))
+    def look_up(self, schema_id: int, name: str) -> None:
+        """Finds the table and the view of a name in one round trip, for those who will ask for both."""
+        keys = ("table", schema_id, fold(name)), ("view", schema_id, fold(name))
+        if any(self._cache.knows((self.snapshot.schema_version, *key)) for key in keys):
+            return
+        of_table, of_view = self._named(schema_id, name), self._view_queries(schema_id, name)
+        answers = self.store.query_many([*of_table, *of_view])
+        table = _of_name(_assemble(*answers[: len(of_table)]), name)
+        view = _view(answers[len(of_table) :], name)
+        self._cached(lambda: table, *keys[0])
+        self._cached(lambda: view, *keys[1])
 
     def macros(self, schema_id: int) -> tuple[MacroDef, ...]:
         """All macros of a schema."""
@@ -312,21 +331,37 @@ class SnapshotReader:
         return self._cached(load, "macros", schema_id)
 
 
+def _of_name(tables: Iterable[TableDef], name: str) -> TableDef | None:
+    return next((table for table in tables if fold(table.name) == fold(name)), None)
+
+
+def _view(answers: Sequence[Sequence[Row]], name: str) -> ViewDef | None:
+    rows, tags = answers
+    comments = {int(object_id): str(value) for object_id, value in tags}
+    for i, u, schema, view_name, dialect, sql, aliases in rows:
+        if fold(view_name) == fold(name):
+            names = parse_quoted_list(aliases)
+            return ViewDef(i, str(u), schema, view_name, dialect, sql, names, comments.get(i))
+    return None
+
+
 def _assemble(
     tables: Iterable[Row],
     columns: Iterable[Row],
-    highest: Iterable[Row],
     tags: Iterable[Row],
     column_tags: Iterable[Row],
     partitions: Iterable[Row],
     sorts: Iterable[Row],
 ) -> list[TableDef]:
     children: dict[tuple[int, int | None], list[Row]] = defaultdict(list)
-    for row in columns:
+    next_ids: dict[int, int] = {}
+    for row in sorted(
+        columns, key=lambda row: (row[0], row[9], row[1])
+    ):  # by order; MySQL sorts long texts slowly
         children[row[0], row[8]].append(row)
+        next_ids[row[0]] = int(row[10]) + 1
     comments = {int(object_id): str(value) for object_id, value in tags}
     column_comments = {(table_id, column_id): value for table_id, column_id, value in column_tags}
-    next_ids = {table_id: int(value) + 1 for table_id, value in highest}
     partition_of: dict[int, Partitioning] = {}
     for table_id, partition_id, column_id, transform in partitions:
         known = partition_of.get(table_id)
@@ -341,7 +376,7 @@ def _assemble(
         )
 
     def build(row: Row) -> ColumnDef:
-        table_id, column_id, name, type_, nulls_allowed, initial, default, default_type, _ = row
+        table_id, column_id, name, type_, nulls_allowed, initial, default, default_type, *_ = row
         return ColumnDef(
             column_id,
             name,

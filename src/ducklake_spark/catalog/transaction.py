@@ -126,6 +126,11 @@ class Transaction:
         """The schema with this id."""
         return next(schema for schema in self.schemas() if schema.schema_id == schema_id)
 
+    def look_up(self, schema: SchemaDef, name: str) -> None:
+        """Asks for the table and the view of a name at once, when both will be wanted."""
+        if not is_local(schema.schema_id):
+            self.reader.look_up(schema.schema_id, name)
+
     def table(self, schema: SchemaDef, name: str) -> TableDef | None:
         """The table with this name."""
         found = _pending(self.edits.tables, schema, name)
@@ -247,11 +252,17 @@ class Transaction:
                     raise store.translated(error) from error
                 last = error
                 continue
+            if (
+                batch.makes_snapshot
+                and batch.snapshot_id == self.snapshot.snapshot_id + 1
+                and not self.edits.schemas
+            ):
+                self.reader.keep_schemas(batch.schema_version)
             return batch.snapshot_id if batch.makes_snapshot else None
         raise RetryLimitError(
             f"Could not commit to {store.display}: {self._policy.max_retry_count} attempts lost against other "
             "transactions (max_retry_count). Nothing was written; try again, or attach with a higher "
-            "max_retry_count or retry_wait_ms."
+            f"max_retry_count or retry_wait_ms. The last one ended with: {str(last).strip()}"
         ) from last
 
     def _restamp(self, snapshot_id: int) -> None:
