@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -85,6 +85,37 @@ def timed(run: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
+class Cost(NamedTuple):
+    """Seconds of the clock, and seconds in which this process and all below it kept a core busy."""
+
+    wall: float
+    cpu: float
+
+
+def cost(run: Callable[[], Any]) -> Cost:
+    """What a run costs. The second number means something on a busy machine too."""
+    before, start = busy(), time.perf_counter()
+    run()
+    return Cost(time.perf_counter() - start, busy() - before)
+
+
+def busy() -> float:
+    """Seconds that the tree of processes has been running, where the system tells; else 0."""
+    parents: dict[int, int] = {}
+    spent: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            parents[int(path.parent.name)] = int(fields[1])
+            spent[int(path.parent.name)] = sum(int(part) for part in fields[11:15])
+    wanted, added = {os.getpid()}, True
+    while added:
+        found = {pid for pid, parent in parents.items() if parent in wanted} - wanted
+        wanted |= found
+        added = bool(found)
+    return sum(spent.get(pid, 0) for pid in wanted) / os.sysconf("SC_CLK_TCK")
+
+
 class Bench:
     """One session, one folder, one table of results."""
 
@@ -108,11 +139,14 @@ class Bench:
         self.results.append((what, value, goal, met))
         print(f"{what}: {value}" + (f" (goal {goal})" if goal else ""), flush=True)
 
-    def ratio(self, what: str, ours: list[float], theirs: list[float], goal: float) -> None:
+    def ratio(self, what: str, ours: list[Cost], theirs: list[Cost], goal: float) -> None:
         """The ratio of the medians; measured in turns, so that a busy machine disturbs both alike."""
-        left, right = statistics.median(ours), statistics.median(theirs)
-        found = left / right
-        self.say(what, f"{found:.2f} ({left:.1f} s / {right:.1f} s)", f"<= {goal}", found <= goal)
+        for part, unit in (("wall", "s"), ("cpu", "s of CPU")):
+            left = statistics.median(getattr(each, part) for each in ours)
+            right = statistics.median(getattr(each, part) for each in theirs)
+            if right:
+                found, shown = left / right, f"{left:.1f} / {right:.1f} {unit}"
+                self.say(f"{what}, {part}", f"{found:.2f} ({shown})", f"<= {goal}", found <= goal)
 
     def source(self) -> Any:
         """The rows as Parquet files that Spark reads."""
@@ -142,11 +176,11 @@ class Bench:
             lake.set_option("parquet_compression", "zstd")
             yield lake
 
-    def plain(self, frame: Any, *keys: str) -> float:
+    def plain(self, frame: Any, *keys: str) -> Cost:
         """Spark's own write."""
         target = str(self.folder / "plain")
         writer = frame.write.mode("overwrite").option("compression", "zstd")
-        taken = timed(lambda: (writer.partitionBy(*keys) if keys else writer).parquet(target))
+        taken = cost(lambda: (writer.partitionBy(*keys) if keys else writer).parquet(target))
         shutil.rmtree(target)
         return taken
 
@@ -155,14 +189,14 @@ class Bench:
         from ducklake_spark.write import spark_encoder
 
         plan = spark_encoder.plan
-        taken: dict[str, list[float]] = {"plain": [], "spark": [], "worker": []}
+        taken: dict[str, list[Cost]] = {"plain": [], "spark": [], "worker": []}
         with self.lake("append") as lake:
             for turn in range(self.times + 1):
                 found = {"plain": self.plain(frame)}
                 for encoder in ("spark", "worker"):
                     table = lake.create_table(f"{encoder}_{turn}", COLUMNS)
-                    spark_encoder.plan = plan if encoder == "spark" else lambda *_, **__: None  # type: ignore[assignment]
-                    found[encoder] = timed(functools.partial(table.insert, frame))
+                    spark_encoder.plan = plan if encoder == "spark" else lambda *_, **__: None
+                    found[encoder] = cost(functools.partial(table.insert, frame))
                     table.drop()
                     shutil.rmtree(self.folder / "append")
                     (self.folder / "append").mkdir()
@@ -184,7 +218,7 @@ class Bench:
             for turn in range(self.times + 1):
                 plain = self.plain(helped, "q")
                 table = lake.create_table(f"t_{turn}", COLUMNS + ", p INT", partitioned_by=["p"])
-                spent = timed(functools.partial(table.insert, keyed))
+                spent = cost(functools.partial(table.insert, keyed))
                 files = [path.parent for path in (self.folder / "partitions").rglob("*.parquet")]
                 counts.append(max(files.count(folder) for folder in set(files)))
                 table.drop()

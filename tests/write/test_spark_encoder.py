@@ -169,7 +169,7 @@ def test_options_of_the_lake_reach_the_file(lake: Lake, spark: SparkSession) -> 
             f"SELECT max(row_group_num_rows) FROM parquet_metadata('{lake.data_path}/**/*.parquet')"
         ).fetchall()
     assert found == [("ZSTD",)]
-    assert largest[0][0] <= 2048
+    assert largest[0][0] < 2 * 2048  # DuckDB's writer ends a row group with the chunk in which it is full
     assert len(files(lake)) > 10
 
 
