@@ -69,14 +69,15 @@ def table_states(edits: Edits, run: Callable[[Sequence[Query]], list[list[Row]]]
         )
         for table_id, count, next_row_id, size in tables
     }
-    begins = {(table_id, version): begin for table_id, version, begin in versions}
     targets: dict[int, tuple[int, str]] = {}
     for table_id, name, version in inlined:
         targets[table_id] = max(targets.get(table_id, (-1, "")), (version, name))
     states = {}
     for table_id in ids:
         version, name = targets.get(table_id, (-1, ""))
-        begin = begins.get((table_id, version))
+        # One that was made late has a version of its own, but the layout of the version before.
+        known = [row[2] for row in versions if row[0] == table_id and row[1] <= version]
+        begin = max(known, default=None)
         usable = bool(name) and (begin is None or _same_layout(history_of[table_id], begin))
         states[table_id] = TableState(stats.get(table_id, TableStats()), name if usable else None)
     return states

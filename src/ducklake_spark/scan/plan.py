@@ -182,10 +182,10 @@ def _make_plan(
         (),
         deletes,
         tuple(
-            InlinedTable(str(name), int(version), _columns_at(columns, begins.get(int(version), first)))
+            InlinedTable(str(name), int(version), _columns_at(columns, _begin(begins, int(version), first)))
             for name, version in tables
             # A table of a later version has no rows that this snapshot sees.
-            if begins.get(int(version), first) <= at
+            if _begin(begins, int(version), first) <= at
         ),
         int(newest[0][0] or 0),
         int(newest[0][1] or 0),
@@ -209,6 +209,15 @@ def _make_plan(
         _group(plan, row, names) for row in sorted(rows, key=lambda row: tuple(map(_sortable, row[:5])))
     )
     return replace(plan, groups=groups), int(after[0][0] or 0)
+
+
+def _begin(begins: Mapping[int, int], version: int, first: int) -> int:
+    """The snapshot at which the layout of an inlined data table began.
+
+    A table that was made late, for the first rows after inlining was turned on, has a version of its own that stands
+    in no row of `ducklake_schema_versions`: its layout is that of the version before.
+    """
+    return max((begin for known, begin in begins.items() if known <= version), default=first)
 
 
 def _sortable(value: Any) -> int:
