@@ -64,7 +64,9 @@ def attach(uri: str, data_path: str, spark: SparkSession) -> Lake:
 @pytest.mark.parametrize(
     ("columns", "rows"), [(FLAT, FLAT_ROWS), (NESTED, NESTED_ROWS)], ids=["flat", "nested"]
 )
-@pytest.mark.parametrize("sizes", [(3, 20, 5), (20, 4, 30)], ids=["inlined first", "file first"])
+@pytest.mark.parametrize(
+    "sizes", [(3, 20, 5), (20, 4, 30), (1, 1, 20, 1)], ids=["inlined first", "file first", "one by one"]
+)
 def test_same_rows_leave_equal_catalogs(
     oracle: Oracle,
     spark: SparkSession,

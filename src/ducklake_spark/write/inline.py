@@ -23,6 +23,22 @@ if TYPE_CHECKING:
     from ducklake_spark.catalog.transaction import Transaction
 
 _lock = threading.Lock()
+_PARAMETERS = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "VARCHAR",
+    pa.binary(): "BLOB",
+    pa.date32(): "DATE",
+    pa.timestamp("us"): "TIMESTAMP",
+    pa.null(): "INTEGER",
+}
+"""Arrow types whose values DuckDB takes as parameters without a loss."""
+_NO_TEXT = NESTED | {"variant", "geometry"}
+"""Types whose bounds are not the text of a value."""
 _SHOWN = 200
 """So many characters of a value stand in an error."""
 
@@ -49,6 +65,9 @@ def inline_rows(table: TableDef, arriving: pa.Table, values: Sequence[str], kind
     """
     with _lock:
         connection = _connection()
+        single = _single_row(connection, table, arriving, values, kind)
+        if single is not None:
+            return single
         connection.register("arriving", arriving)
         try:
             _materialize(connection, table, arriving, values)
@@ -61,14 +80,61 @@ def inline_rows(table: TableDef, arriving: pa.Table, values: Sequence[str], kind
     return InlineBatch(rows, statistics, inline_casts(table.columns, kind), table.columns, kind)
 
 
+def _single_row(
+    connection: duckdb.DuckDBPyConnection,
+    table: TableDef,
+    arriving: pa.Table,
+    values: Sequence[str],
+    kind: str,
+) -> InlineBatch | None:
+    """One row of plain values, by one statement with parameters: most inserts of few rows are of one.
+
+    None when there is more to it, or something is wrong with a value: the way of all rows then says what.
+    """
+    types = [_PARAMETERS.get(part.type) for part in arriving.schema]
+    if arriving.num_rows != 1 or None in types or any(column.type in _NO_TEXT for column in table.columns):
+        return None
+    places = [f"CAST(? AS {name}) AS {part.name}" for name, part in zip(types, arriving.schema, strict=True)]
+    names = [quote(column.name) for column in table.columns]
+    selected = ", ".join(_selected(table, values))
+    shown = [_encoded(name, column, kind) for name, column in zip(names, table.columns, strict=True)]
+    shown += [f"CAST({name} AS VARCHAR)" for name in names]
+    try:
+        given = [column[0].as_py() for column in arriving.columns]
+        row = connection.execute(
+            f"SELECT {', '.join(shown)} FROM (SELECT {selected} FROM (SELECT {', '.join(places)}))", given
+        ).fetchone()
+    except (duckdb.Error, ValueError, OverflowError):
+        return None
+    assert row is not None
+    texts = row[len(names) :]
+    if any(
+        text is None and not column.nulls_allowed for text, column in zip(texts, table.columns, strict=True)
+    ):
+        return None
+    statistics = tuple(
+        ColumnStats(
+            column.column_id, None, int(text is not None), int(text is None), _text(text), _text(text)
+        )
+        for text, column in zip(texts, table.columns, strict=True)
+    )
+    return InlineBatch(
+        [row[: len(names)]], statistics, inline_casts(table.columns, kind), table.columns, kind
+    )
+
+
+def _selected(table: TableDef, values: Sequence[str]) -> list[str]:
+    return [
+        f"CAST({value} AS {duckdb_name(column.data_type)}) AS {quote(column.name)}"
+        for column, value in zip(table.columns, values, strict=True)
+    ]
+
+
 def _materialize(
     connection: duckdb.DuckDBPyConnection, table: TableDef, arriving: pa.Table, values: Sequence[str]
 ) -> None:
     """The values in the table's own types, so that the texts and statistics are DuckDB's."""
-    selected = [
-        f"CAST({value} AS {duckdb_name(column.data_type)}) AS {quote(column.name)}"
-        for column, value in zip(table.columns, values, strict=True)
-    ]
+    selected = _selected(table, values)
     try:
         connection.execute(f"CREATE TEMP TABLE inlined AS SELECT {', '.join(selected)} FROM arriving")
     except duckdb.Error as error:
