@@ -361,7 +361,9 @@ def _struct_array(values: Sequence[Any], target: Struct, where: str) -> pa.Array
         else:
             arrays.append(_array(column, part[1], f'field "{name}" of {where}'))
         names.append(name)
-    return pa.StructArray.from_arrays(arrays, names=names, mask=pa.array([row is None for row in rows], pa.bool_()))
+    return pa.StructArray.from_arrays(
+        arrays, names=names, mask=pa.array([row is None for row in rows], pa.bool_())
+    )
 
 
 def spark_type_of(arrow: pa.DataType) -> spark_types.DataType:
