@@ -12,7 +12,8 @@ import pytest
 from tests.interop.oracle import Oracle
 from tests.servers import MySQLServer, PostgresServer, running, start_mysql, start_postgres
 
-hypothesis.settings.register_profile("quick", deadline=None)
+# The same examples each time, so that a change is judged by what it changed; `make test-deep` looks for new ones.
+hypothesis.settings.register_profile("quick", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("deep", deadline=None, max_examples=5000)
 hypothesis.settings.load_profile("deep" if os.environ.get("DUCKLAKE_SPARK_TEST_DEEP") else "quick")
 

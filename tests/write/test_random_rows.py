@@ -43,7 +43,9 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "timestamp_ms": clock.map(lambda value: value.replace(microsecond=value.microsecond // 1000 * 1000)),
     "timestamp_ns": st.integers(-(2**62), 2**62),
     # Python cannot show times near its ends in another zone.
-    "timestamptz": st.datetimes(dt.datetime(2, 1, 1), dt.datetime(9998, 1, 1), timezones=st.just(dt.timezone.utc)),
+    "timestamptz": st.datetimes(dt.datetime(2, 1, 1), dt.datetime(9998, 1, 1)).map(
+        lambda value: value.replace(tzinfo=dt.timezone.utc, fold=0)
+    ),
     "varchar": texts,
     "json": st.recursive(st.none() | st.integers(0, 9) | texts, lambda inner: st.lists(inner, max_size=2), max_leaves=3).map(
         lambda value: __import__("json").dumps(value, ensure_ascii=False)

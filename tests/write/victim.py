@@ -1,0 +1,102 @@
+"""A process that writes to a lake until it is killed, or until one of its helpers is.
+
+Started as `python victim.py MODE MASTER LOCATION DATA_PATH MARKS`. In the folder MARKS it leaves a file for each thing
+that happened, which tells the test when to strike: `pid-N` for a Python worker that hands out rows, `committing`, and
+`outcome` with what came of it as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROWS, TASKS = 2000, 4
+
+
+def slow_rows(marks: str, seconds: float, fails: bool) -> Any:
+    """Hands rows on slowly; where `fails`, each task breaks once in the middle."""
+
+    def hand_on(batches: Iterable[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        Path(marks, f"pid-{os.getpid()}").touch()
+        for place, batch in enumerate(batches):
+            if fails and place == 3 and context.attemptNumber() == 0:
+                Path(marks, f"failed-{context.partitionId()}").touch()
+                raise RuntimeError("this attempt fails")
+            time.sleep(seconds)
+            yield batch
+
+    return hand_on
+
+
+def pause_before_commit(marks: Path) -> None:
+    """All rows of the snapshot are sent, and the transaction stays open."""
+    from ducklake_spark.catalog.transaction import Transaction
+
+    write = Transaction._write
+
+    def paused(self: Transaction, session: Any, batch: Any) -> None:
+        write(self, session, batch)
+        session.flush()
+        (marks / "committing").touch()
+        time.sleep(600)
+
+    Transaction._write = paused  # type: ignore[method-assign]
+
+
+def commit(location: str, data_path: str, marks: Path) -> None:
+    """Rows of this process, in files and in the catalog, which need no session."""
+    import ducklake_spark
+
+    pause_before_commit(marks)
+    with ducklake_spark.attach(location, data_path=data_path) as lake, lake.transaction():
+        lake["nested"].insert([(i, [i]) for i in range(ROWS)])
+        lake["nested"].insert([(i, [i]) for i in range(5)])
+        lake["flat"].insert([(1,)])
+
+
+def main(mode: str, master: str, location: str, data_path: str, marks: Path) -> None:
+    from pyspark.sql import SparkSession
+
+    import ducklake_spark
+
+    if mode == "commit":
+        return commit(location, data_path, marks)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = (
+        SparkSession.builder.master(master)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    )
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    with ducklake_spark.attach(location, data_path=data_path, spark=spark) as lake:
+        source = spark.range(0, ROWS, 1, TASKS)
+        seconds = 0.3 if mode in ("write", "worker", "executor") else 0.0
+        slow = source.mapInArrow(slow_rows(str(marks), seconds, mode == "retry"), "id bigint")
+        outcome: dict[str, Any] = {}
+        try:
+            for name, values in (("nested", ["id", "array(id) l"]), ("flat", ["id"])):
+                with lake.transaction():
+                    lake[name].insert(slow.selectExpr(*values))
+                outcome[name] = lake.table(name).count()
+        except Exception as error:
+            outcome["error"] = str(error)
+        (marks / "outcome").write_text(json.dumps(outcome))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4], Path(sys.argv[5]))
