@@ -361,6 +361,23 @@ class Lake:
             )
         return read(self, name, virtual_columns, timestamp_ns)
 
+    def sql(
+        self, text: str, dialect: str = "spark", args: Mapping[str, Any] | Sequence[Any] | None = None
+    ) -> DataFrame:
+        """Runs SQL: queries over the lake's tables and the session's, and statements that change the lake.
+
+        Args:
+            text: One statement, or several with `;` between them, which run in order.
+            dialect: "spark", or "duckdb" for DuckDB's.
+            args: Values for `:name` or `?` in the text.
+
+        Returns:
+            The result of the last statement.
+        """
+        from ducklake_spark.sql.run import run
+
+        return run(self, text, dialect, args)
+
     def __contains__(self, name: object) -> bool:
         """Whether the lake has a table of this name."""
         if not isinstance(name, (str, tuple, list)):
