@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
 
 from ducklake_spark.errors import InvalidInputError
 
@@ -19,7 +18,7 @@ class Statement:
     """One statement: its own text as the user wrote it, and the tree whose identifiers know their place in it."""
 
     text: str
-    tree: exp.Expression
+    tree: exp.Expr
     dialect: str
 
     @property
