@@ -9,6 +9,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.sql.grammar_queries import QUERY_DIALECTS
 
 DIALECTS = ("spark", "duckdb")
 
@@ -38,7 +39,7 @@ def parse(text: str, dialect: str) -> list[Statement]:
     found = []
     for part in _split(text, dialect):
         try:
-            tree = sqlglot.parse_one(part, read=dialect)
+            tree = sqlglot.parse_one(part, read=QUERY_DIALECTS[dialect])
         except SqlglotError as error:
             raise InvalidInputError(f"Cannot read as SQL: {error}") from error
         found.append(Statement(part, tree, dialect))

@@ -1,0 +1,76 @@
+"""What sqlglot's dialects lack for queries: time travel in all its forms, and the place of its clauses in the text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+from sqlglot.parser import Parser
+
+from ducklake_spark.errors import InvalidInputError
+
+
+class QueryGrammar(Parser):
+    """Time-travel clauses know where they begin and end, so that they can be cut out of the user's text."""
+
+    VERSION_PHRASES = {  # noqa: RUF012 - sqlglot's own way
+        **Parser.VERSION_PHRASES,
+        ("FOR", "SYSTEM_VERSION"): "VERSION",
+        ("FOR", "SYSTEM", "VERSION"): "VERSION",
+        ("SYSTEM_VERSION", "AS", "OF"): "VERSION",
+        ("SYSTEM_TIME", "AS", "OF"): "TIMESTAMP",
+    }
+
+    def _parse_version(self) -> exp.Version | None:
+        start = self._curr.start
+        found = super()._parse_version()
+        if found is not None:
+            found.meta.update(start=start, end=self._prev.end)
+        return found
+
+    def _parse_historical_data(self) -> exp.HistoricalData | None:
+        start = self._curr.start
+        found = super()._parse_historical_data()
+        if found is not None:
+            found.meta.update(start=start, end=self._prev.end)
+        return found
+
+
+class LakeSpark(Spark):
+    """Spark's dialect with the clauses of lakes in queries."""
+
+    class Parser(QueryGrammar, Spark.Parser):
+        pass
+
+
+class LakeDuckDB(DuckDB):
+    """DuckDB's dialect with the clauses of lakes in queries."""
+
+    class Parser(QueryGrammar, DuckDB.Parser):
+        pass
+
+
+QUERY_DIALECTS: dict[str, type[Dialect]] = {"spark": LakeSpark, "duckdb": LakeDuckDB}
+
+
+def parse_query_text(text: str, dialect: str) -> exp.Expr:
+    """The tree of one query or expression.
+
+    Raises:
+        InvalidInputError: It is not SQL of this dialect.
+    """
+    try:
+        return sqlglot.parse_one(text, read=QUERY_DIALECTS[dialect])
+    except (SqlglotError, RecursionError) as error:
+        raise InvalidInputError(f"Cannot read as SQL: {first_line(error)}") from error
+
+
+def first_line(error: Any) -> str:
+    """What an error says, in one line, without the marks that terminals show as underline."""
+    text = str(error).replace("\x1b[4m", "").replace("\x1b[0m", "")
+    return " ".join(text.split()) or type(error).__name__
