@@ -49,7 +49,7 @@ FILE_ID = "__ducklake_file_id"
 _PENDING_ROW_ID, _PENDING_FILE_ROWS = 2 * 10**18, 10**10
 _BROADCAST_POSITIONS = 20_000_000
 """More deleted rows than this are not sent to every executor; Spark joins them as it sees fit."""
-_ID, _POSITION = "__ducklake_id", "__ducklake_position"
+_ID, _POSITION, _PATH = "__ducklake_id", "__ducklake_position", "__ducklake_path"
 _FILE, _DELETED = "__ducklake_file", "__ducklake_deleted"
 
 
@@ -321,10 +321,15 @@ class _Reader:
             return frame.select(*made)
         lineage = _Lineage(files.code, metadata, row_id, stamp)
         if not is_packed:
-            frame = frame.join(
-                F.broadcast(self._looked_up(files)), lineage.number("data_file_id") == F.col(_ID)
-            )
-            lineage = replace(lineage, looked_up=True)
+            # By name: Spark 4.0 cannot join on a condition over metadata columns.
+            frame = frame.select(
+                "*",
+                metadata.path.alias(_PATH),
+                metadata.position.alias(_POSITION),
+                lineage.number("data_file_id").alias(_ID),
+            ).join(F.broadcast(self._looked_up(files)), _ID)
+            metadata = RowSource(F.col(_PATH), F.col(_POSITION), F.col(_ID))
+            lineage = replace(lineage, metadata=metadata, looked_up=True)
         helpers = [metadata.position.alias(_POSITION), lineage.number("data_file_id").alias(_FILE)]
         virtual = [lineage.virtual(name).alias(name) for name in self.virtual]
         frame = frame.select(*made, *virtual, *helpers)
@@ -453,8 +458,8 @@ class _Lineage:
 
     def number(self, name: str) -> Column:
         """A fact of the file."""
-        if self.looked_up and name != "data_file_id":
-            return F.col(_looked_up_name(name))
+        if self.looked_up:
+            return self.metadata.code if name == "data_file_id" else F.col(_looked_up_name(name))
         found = self.code.arithmetic(name)
         if found is None:
             return self.metadata.code if name == "data_file_id" else F.lit(None).cast("long")
