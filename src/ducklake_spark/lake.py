@@ -620,7 +620,15 @@ class Lake:
 
     def snapshots(self) -> DataFrame:
         """All snapshots, with the columns and values of the extension's `snapshots()`; newer ones than its own too."""
-        rows = [
+        return self.spark.createDataFrame(
+            self._snapshot_values(),
+            "snapshot_id bigint, snapshot_time timestamp, schema_version bigint, changes map<string, array<string>>, "
+            "author string, commit_message string, commit_extra_info string",
+        )
+
+    def _snapshot_values(self, newest: int | None = None) -> list[tuple[Any, ...]]:
+        """The rows of `snapshots()`, for those who have no Spark; all, or so many of the newest."""
+        return [
             (
                 snapshot_id,
                 EPOCH + _microseconds(micros),
@@ -630,21 +638,20 @@ class Lake:
                 message,
                 extra,
             )
-            for snapshot_id, micros, schema_version, changes, author, message, extra in self._snapshot_rows()
+            for snapshot_id, micros, schema_version, changes, author, message, extra in self._snapshot_rows(
+                newest
+            )
         ]
-        return self.spark.createDataFrame(
-            rows,
-            "snapshot_id bigint, snapshot_time timestamp, schema_version bigint, changes map<string, array<string>>, "
-            "author string, commit_message string, commit_extra_info string",
-        )
 
-    def _snapshot_rows(self) -> list[tuple[Any, ...]]:
+    def _snapshot_rows(self, newest: int | None = None) -> list[tuple[Any, ...]]:
         self._require_open()
-        return self._store.query(
+        rows = self._store.query(
             f"SELECT s.snapshot_id, {self._store.micros_sql('s.snapshot_time')}, s.schema_version, c.changes_made, "
             "c.author, c.commit_message, c.commit_extra_info FROM ducklake_snapshot s LEFT JOIN "
-            "ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id ORDER BY s.snapshot_id"
+            "ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id ORDER BY s.snapshot_id DESC"
+            + ("" if newest is None else f" LIMIT {newest:d}")
         )
+        return rows[::-1]
 
     def current_snapshot(self) -> DataFrame:
         """The id of the snapshot that reads see now, as one row."""

@@ -1,0 +1,211 @@
+"""What a lake holds at a snapshot, in numbers: for people who look at it, without Spark.
+
+Rows are exact, because the catalog counts what it keeps itself and what each file holds. The one exception are files
+that hold rows or deletes of several snapshots: at an older one of these nobody can tell without opening them, and the
+number is None.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ducklake_spark.catalog.store import Query, Row, Store
+from ducklake_spark.format import paths
+
+_LIVE = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
+_LIVE_DELETES = (
+    "begin_snapshot <= ? AND file_id IN "
+    f"(SELECT data_file_id FROM ducklake_data_file WHERE table_id = ? AND {_LIVE})"
+)
+_INLINED_DELETES = "ducklake_inlined_delete_"
+_LAST_FLUSH = (
+    "SELECT max(snapshot_id) FROM ducklake_snapshot_changes "
+    "WHERE changes_made LIKE '%inline_flush:%' OR changes_made LIKE '%flushed_inlined:%'"
+)
+"""A flush writes deletes of several snapshots into one file, and its row does not say so."""
+_UNION = 100  # so many tables are counted in one statement
+
+
+@dataclass(frozen=True)
+class Size:
+    """What one table has, or all of them together."""
+
+    files: int = 0
+    file_bytes: int = 0
+    delete_files: int = 0
+    delete_bytes: int = 0
+    inlined_rows: int = 0
+    rows: int | None = 0
+
+    def __add__(self, other: Size) -> Size:
+        rows = None if self.rows is None or other.rows is None else self.rows + other.rows
+        return Size(
+            self.files + other.files,
+            self.file_bytes + other.file_bytes,
+            self.delete_files + other.delete_files,
+            self.delete_bytes + other.delete_bytes,
+            self.inlined_rows + other.inlined_rows,
+            rows,
+        )
+
+
+@dataclass(frozen=True)
+class Contents:
+    """How many objects a lake has, and its files."""
+
+    schemas: int
+    tables: int
+    views: int
+    files: int
+    file_bytes: int
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A data file of a table; `deleted` are the rows of it that no longer count."""
+
+    path: str
+    rows: int
+    file_bytes: int
+    deleted: int | None
+    delete_file: str | None
+    begin_snapshot: int
+
+
+def contents(store: Store, snapshot_id: int) -> Contents:
+    """The numbers that one round trip gives."""
+    at = (snapshot_id, snapshot_id)
+    schemas, tables, views, files = store.query_many(
+        [
+            (f"SELECT count(*) FROM ducklake_schema WHERE {_LIVE}", at),
+            (f"SELECT count(*) FROM ducklake_table WHERE {_LIVE}", at),
+            (f"SELECT count(*) FROM ducklake_view WHERE {_LIVE}", at),
+            (
+                f"SELECT count(*), coalesce(sum(file_size_bytes), 0) FROM ducklake_data_file WHERE {_LIVE}",
+                at,
+            ),
+        ]
+    )
+    [(file_count, file_bytes)] = files
+    return Contents(int(schemas[0][0]), int(tables[0][0]), int(views[0][0]), int(file_count), int(file_bytes))
+
+
+def sizes(store: Store, snapshot_id: int, table_id: int | None = None) -> Mapping[int, Size]:
+    """The size of every table that has anything, or of one table, by id."""
+    at = (snapshot_id, snapshot_id)
+    only, ids = ("", ()) if table_id is None else (" AND table_id = ?", (table_id,))
+    named = "SELECT t.table_name FROM ({0}) AS t WHERE t.table_name LIKE ?"
+    files, deletes, inlined, delete_tables, flushes = store.query_many(
+        [
+            (
+                "SELECT table_id, count(*), sum(record_count), sum(file_size_bytes), max(partial_max) "
+                f"FROM ducklake_data_file WHERE {_LIVE}{only} GROUP BY table_id",
+                (*at, *ids),
+            ),
+            (
+                "SELECT table_id, count(*), sum(delete_count), sum(file_size_bytes), max(partial_max) "
+                f"FROM ducklake_delete_file WHERE {_LIVE}{only} GROUP BY table_id",
+                (*at, *ids),
+            ),
+            ("SELECT table_id, table_name FROM ducklake_inlined_data_tables", ()),
+            (named.format(store.tables_sql()), (f"{_INLINED_DELETES}%",)),
+            (_LAST_FLUSH, ()),
+        ]
+    )
+    wanted = [(int(i), name) for i, name in inlined if table_id in (None, int(i))]
+    inlined_rows = _counts(
+        store, [(i, f'SELECT count(*) FROM "{name}" WHERE {_LIVE}', at) for i, name in wanted]
+    )
+    inlined_deletes = _counts(
+        store,
+        [
+            (i, f"SELECT count(*) FROM {_INLINED_DELETES}{i} WHERE {_LIVE_DELETES}", (snapshot_id, i, *at))
+            for i in _table_ids(delete_tables)
+            if table_id in (None, i)
+        ],
+    )
+    by_files = {int(row[0]): row for row in files}
+    by_deletes = {int(row[0]): row for row in deletes}
+    found = {}
+    for i in by_files.keys() | by_deletes.keys() | inlined_rows.keys():
+        _, file_count, records, file_bytes, file_max = by_files.get(i, (i, 0, 0, 0, None))
+        _, delete_count, deleted, delete_bytes, delete_max = by_deletes.get(i, (i, 0, 0, 0, None))
+        rows = int(records) + inlined_rows.get(i, 0) - int(deleted) - inlined_deletes.get(i, 0)
+        last = max(file_max or 0, delete_max or 0, (flushes[0][0] or 0) if delete_count else 0)
+        found[i] = Size(
+            int(file_count),
+            int(file_bytes),
+            int(delete_count),
+            int(delete_bytes),
+            inlined_rows.get(i, 0),
+            rows if last <= snapshot_id else None,
+        )
+    return found
+
+
+def _table_ids(names: Iterable[Row]) -> list[int]:
+    """The ids at the end of the names; LIKE also finds tables of others, in which `_` is another character."""
+    ends = (name[len(_INLINED_DELETES) :] for (name,) in names if name.startswith(_INLINED_DELETES))
+    return [int(end) for end in ends if end.isdecimal()]
+
+
+def _counts(store: Store, queries: Sequence[tuple[int, str, Sequence[int]]]) -> dict[int, int]:
+    """The sum of what the queries count, by table."""
+    found: dict[int, int] = defaultdict(int)
+    bundles: list[Query] = []
+    for start in range(0, len(queries), _UNION):
+        part = queries[start : start + _UNION]
+        parts = " UNION ALL ".join(
+            f"SELECT {int(i)} AS table_id, ({sql}) AS counted_rows" for i, sql, _ in part
+        )
+        bundles.append((parts, [value for _, _, params in part for value in params]))
+    for rows in store.query_many(bundles) if bundles else []:
+        for i, count in rows:
+            found[int(i)] += int(count)
+    return found
+
+
+def files(store: Store, table_id: int, folder: str, snapshot_id: int) -> list[StoredFile]:
+    """The data files of a table, in the order in which they were written.
+
+    Args:
+        store: The catalog.
+        table_id: The table.
+        folder: Its folder, whole, to which the paths are relative.
+        snapshot_id: When.
+    """
+    at = (snapshot_id, snapshot_id)
+    deletes_table = f"{_INLINED_DELETES}{int(table_id)}"
+    rows, delete_rows, has_inlined, flushes = store.query_many(
+        [
+            (
+                "SELECT data_file_id, path, path_is_relative, record_count, file_size_bytes, begin_snapshot "
+                f"FROM ducklake_data_file WHERE table_id = ? AND {_LIVE} ORDER BY data_file_id",
+                (table_id, *at),
+            ),
+            (
+                "SELECT data_file_id, path, path_is_relative, delete_count, partial_max "
+                f"FROM ducklake_delete_file WHERE table_id = ? AND {_LIVE}",
+                (table_id, *at),
+            ),
+            (f"SELECT 1 FROM ({store.tables_sql()}) AS t WHERE t.table_name = ?", (deletes_table,)),
+            (_LAST_FLUSH, ()),
+        ]
+    )
+    in_catalog: dict[int, int] = {}
+    if has_inlined:
+        sql = f"SELECT file_id, count(*) FROM {deletes_table} WHERE begin_snapshot <= ? GROUP BY file_id"
+        in_catalog = {int(i): int(count) for i, count in store.query(sql, (snapshot_id,))}
+    in_files: dict[int, tuple[str, int | None]] = {}
+    for i, path, relative, count, newest in delete_rows:
+        known = max(newest or 0, flushes[0][0] or 0) <= snapshot_id
+        in_files[int(i)] = paths.join(folder, path, bool(relative)), int(count) if known else None
+    found = []
+    for i, path, relative, records, size, begin in rows:
+        delete_path, deleted = in_files.get(int(i), (None, 0))
+        total = None if deleted is None else deleted + in_catalog.get(int(i), 0)
+        whole = paths.join(folder, path, bool(relative))
+        found.append(StoredFile(whole, int(records), int(size), total, delete_path, int(begin)))
+    return found
