@@ -303,6 +303,12 @@ class MySQLStore(PooledStore[Connection]):
             return "BIGINT"
         return "LONGBLOB" if column_type == "blob" else _TEXT
 
+    def indexes_sql(self) -> str:
+        return (
+            "SELECT DISTINCT index_name FROM information_schema.statistics "
+            f"WHERE table_schema = {_text_literal(self._schema)}"
+        )
+
     def tables_sql(self) -> str:
         return (
             "SELECT table_name AS table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "

@@ -258,6 +258,10 @@ class PostgresStore(PooledStore[Connection]):
         # 64-bit unsigned and wider, dates and timestamps have a wider range than PostgreSQL's types: text
         return _INLINED.get(column_type, "varchar")
 
+    def indexes_sql(self) -> str:
+        schema = self._schema.replace("'", "''")
+        return f"SELECT indexname::text FROM pg_indexes WHERE schemaname = '{schema}'"
+
     def tables_sql(self) -> str:
         schema = self._schema.replace("'", "''")
         return (

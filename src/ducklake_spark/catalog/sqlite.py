@@ -189,6 +189,9 @@ class SQLiteStore(PooledStore[sqlite3.Connection]):
             return "BIGINT"
         return "BLOB" if column_type == "blob" else "VARCHAR"
 
+    def indexes_sql(self) -> str:
+        return "SELECT name FROM sqlite_master WHERE type = 'index'"
+
     def tables_sql(self) -> str:
         return "SELECT name AS table_name FROM sqlite_master WHERE type = 'table'"
 

@@ -94,6 +94,12 @@ class Store(ABC):
     metadata_schema: str | None
     """The schema (MySQL: database) of the catalog's tables, or None for the database's default."""
     read_only: bool
+    has_indexes: bool = False
+    """Whether `ensure_indexes()` looked after this database already."""
+
+    def indexes_sql(self) -> str:
+        """A query for the names of all indexes in the metadata schema."""
+        raise NotImplementedError
 
     @abstractmethod
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:

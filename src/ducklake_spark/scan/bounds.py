@@ -95,7 +95,9 @@ class _Numbers:
             target = "INTEGER" if self.exactness == "integer" else "REAL"
             return f"CASE WHEN {bound} GLOB '*[0-9]*' THEN CAST({bound} AS {target}) END"
         if self.kind == "postgres":
-            return f"CASE WHEN {bound} ~ {_PLAIN_NUMBER} THEN CAST({bound} AS numeric) END"
+            # The short pattern takes half the time.
+            pattern = "'^-?[0-9]+$'" if self.exactness == "exact" and not self.scale else _PLAIN_NUMBER
+            return f"CASE WHEN {bound} ~ {pattern} THEN CAST({bound} AS numeric) END"
         target = "DOUBLE" if self.exactness == "float" else "DECIMAL(65,30)"
         return f"CASE WHEN {bound} REGEXP {_PLAIN_NUMBER} THEN CAST({bound} AS {target}) END"
 

@@ -10,7 +10,7 @@ from typing import Any
 from ducklake_spark.catalog.store import Store
 from ducklake_spark.errors import DuckLakeError
 from ducklake_spark.format import paths
-from ducklake_spark.scan.plan import LIVE, GroupKey, ScanPlan, group_condition, summary_query
+from ducklake_spark.scan.plan import LIVE, GroupKey, ScanPlan, group_condition, summary
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -95,13 +95,13 @@ def inlined_deletes(store: Store, plan: ScanPlan) -> list[tuple[int, int]]:
 
 def _require_unmoved(store: Store, plan: ScanPlan) -> None:
     """A compaction removes the files of older snapshots from the catalog: their rows are then in another file."""
-    sql, params = summary_query(plan)
+    rows, _ = summary(store, plan)
     now = {
         (None if row[0] is None else int(row[0]), bool(row[1]), bool(row[2]), int(row[3]), bool(row[4])): (
             int(row[5]),
             int(row[7]),
         )
-        for row in store.query(sql, params)
+        for row in rows
     }
     then = {astuple(group.key): (group.files, group.records) for group in plan.groups}
     if now != then:

@@ -197,18 +197,16 @@ def _make_plan(
     )
     if not nodes and not is_local(table.table_id):
         raise NotFoundError(f"The catalog has no columns of {plan.title}: it was dropped and expired.")
-    rows, after = store.query_many(
-        [summary_query(plan), ("SELECT max(snapshot_id) FROM ducklake_snapshot", ())]
-    )
+    rows, after = summary(store, plan)
     if any(row[-1] for row in rows):
         raise DuckLakeError(
             f"{plan.title} has encrypted data files. This version of ducklake-spark cannot read them; a later one will."
         )
-    names = _name_maps(store, table.table_id, {row[0] for row in rows if row[0] is not None})
+    names = name_maps(store, table.table_id, {row[0] for row in rows if row[0] is not None})
     groups = tuple(
         _group(plan, row, names) for row in sorted(rows, key=lambda row: tuple(map(_sortable, row[:5])))
     )
-    return replace(plan, groups=groups), int(after[0][0] or 0)
+    return replace(plan, groups=groups), after
 
 
 def _begin(begins: Mapping[int, int], version: int, first: int) -> int:
@@ -251,26 +249,53 @@ def _group(plan: ScanPlan, row: Sequence[Any], names: Mapping[int, NameMap]) -> 
     return FileGroup(key, recipes, *counts)
 
 
-def summary_query(plan: ScanPlan) -> Query:
-    """One row for each way of reading: the five parts of its key, what its files have in sum, and encrypted files."""
+def summary(store: Store, plan: ScanPlan) -> tuple[list[tuple[Any, ...]], int]:
+    """One row for each way of reading: the five parts of its key, what its files have in sum, and encrypted files.
+
+    Also the newest snapshot. Nearly always there is one way, which is found without the sorting of a GROUP BY.
+    """
+    parts, totals = _summary_parts(plan)
     at = plan.snapshot.snapshot_id
-    marks, mark_params = _has_deletes(plan)
+    where = f"FROM ducklake_data_file f WHERE f.table_id = ? AND {LIVE} AND f.data_file_id < ?"
+    params = (plan.table.table_id, at, at, plan.next_file_id)
+    newest_query: Query = ("SELECT max(snapshot_id) FROM ducklake_snapshot", ())
+    ends = ", ".join(f"min({part}), max({part})" for part in parts)
+    (row,), newest = store.query_many(
+        [(f"SELECT {ends}, count(f.mapping_id), {totals} {where}", params), newest_query]
+    )
+    width = 2 * len(parts)
+    low, high, mapped, sums = row[0:width:2], row[1:width:2], row[width], row[width + 1 :]
+    if not sums[0]:
+        return [], int(newest[0][0] or 0)
+    if low == high and mapped in (0, sums[0]):
+        return [(*low, *sums)], int(newest[0][0] or 0)
+    rows, newest = store.query_many(
+        [(f"SELECT {', '.join(parts)}, {totals} {where} GROUP BY 1, 2, 3, 4, 5", params), newest_query]
+    )
+    return list(rows), int(newest[0][0] or 0)
+
+
+def _summary_parts(plan: ScanPlan) -> tuple[list[str], str]:
+    """The five parts of a group's key as expressions on `f`, and the sums."""
     epoch = "".join(
         f"WHEN f.begin_snapshot < {boundary} THEN {i} " for i, boundary in enumerate(plan.boundaries)
     )
-    epoch = f"CASE {epoch}ELSE {len(plan.boundaries)} END" if epoch else "0"
-    sql = (
-        f"SELECT f.mapping_id, CASE WHEN {marks} THEN 1 ELSE 0 END, "
-        f"CASE WHEN f.partial_max > ? THEN 1 ELSE 0 END, {epoch}, CASE WHEN {_is_exact(plan)} THEN 1 ELSE 0 END, "
-        "count(*), sum(f.file_size_bytes), "
-        "sum(f.record_count), max(f.row_id_start), min(f.begin_snapshot), max(f.begin_snapshot), min(f.data_file_id), "
-        "max(f.data_file_id), sum(CASE WHEN f.encryption_key IS NOT NULL THEN 1 ELSE 0 END) "
-        f"FROM ducklake_data_file f WHERE f.table_id = ? AND {LIVE} AND f.data_file_id < ? GROUP BY 1, 2, 3, 4, 5"
+    keys = [
+        "f.mapping_id",
+        f"CASE WHEN {_has_deletes(plan)} THEN 1 ELSE 0 END",
+        f"CASE WHEN f.partial_max > {plan.snapshot.snapshot_id} THEN 1 ELSE 0 END",
+        f"CASE {epoch}ELSE {len(plan.boundaries)} END" if epoch else "0",
+        f"CASE WHEN {is_exact(plan)} THEN 1 ELSE 0 END",
+    ]
+    sums = (
+        "count(*), sum(f.file_size_bytes), sum(f.record_count), max(f.row_id_start), min(f.begin_snapshot), "
+        "max(f.begin_snapshot), min(f.data_file_id), max(f.data_file_id), "
+        "sum(CASE WHEN f.encryption_key IS NOT NULL THEN 1 ELSE 0 END)"
     )
-    return sql, (*mark_params, at, plan.table.table_id, at, at, plan.next_file_id)
+    return keys, sums
 
 
-def _is_exact(plan: ScanPlan) -> str:
+def is_exact(plan: ScanPlan) -> str:
     """A condition on `f`: it keeps 128-bit integers as decimals.
 
     Such files say of these columns that they contain no NaN. The reference, which writes doubles, says nothing.
@@ -288,20 +313,21 @@ def _is_exact(plan: ScanPlan) -> str:
     )
 
 
-def _has_deletes(plan: ScanPlan) -> tuple[str, tuple[Any, ...]]:
+def _has_deletes(plan: ScanPlan) -> str:
     """A condition on `f`: the file has deleted rows."""
     at, table_id = plan.snapshot.snapshot_id, plan.table.table_id
-    # Delete files are looked for even if there were none: a flush turns inlined deletes into such a file later.
-    parts = [
-        f"f.data_file_id IN (SELECT data_file_id FROM ducklake_delete_file WHERE table_id = ? AND {LIVE})"
-    ]
-    params: list[Any] = [table_id, at, at]
+    parts = []
+    # Where there are inlined deletes, a flush makes a delete file of them later.
+    if plan.deletes.formats or plan.deletes.inlined_table is not None:
+        live = f"begin_snapshot <= {at} AND (end_snapshot IS NULL OR end_snapshot > {at})"
+        parts.append(
+            f"f.data_file_id IN (SELECT data_file_id FROM ducklake_delete_file WHERE table_id = {table_id} AND {live})"
+        )
     if plan.deletes.inlined_table is not None:
         parts.append(
-            f"f.data_file_id IN (SELECT file_id FROM {plan.deletes.inlined_table} WHERE begin_snapshot <= ?)"
+            f"f.data_file_id IN (SELECT file_id FROM {plan.deletes.inlined_table} WHERE begin_snapshot <= {at})"
         )
-        params.append(at)
-    return " OR ".join(parts), tuple(params)
+    return " OR ".join(parts) or "1 = 0"
 
 
 def group_condition(plan: ScanPlan, key: GroupKey) -> tuple[str, tuple[Any, ...]]:
@@ -317,12 +343,11 @@ def group_condition(plan: ScanPlan, key: GroupKey) -> tuple[str, tuple[Any, ...]
     parts.append("f.partial_max > ?" if key.is_filtered else "(f.partial_max IS NULL OR f.partial_max <= ?)")
     params.append(at)
     if key.exact_integers:
-        parts.append(_is_exact(plan))
-    elif _is_exact(plan) != "1 = 0":
-        parts.append(f"NOT ({_is_exact(plan)})")
-    marks, mark_params = _has_deletes(plan)
+        parts.append(is_exact(plan))
+    elif is_exact(plan) != "1 = 0":
+        parts.append(f"NOT ({is_exact(plan)})")
+    marks = _has_deletes(plan)
     parts.append(f"({marks})" if key.has_deletes else f"NOT ({marks})")
-    params += mark_params
     if plan.boundaries:
         edges = [None, *plan.boundaries, None]
         low, high = edges[key.epoch], edges[key.epoch + 1]
@@ -333,7 +358,8 @@ def group_condition(plan: ScanPlan, key: GroupKey) -> tuple[str, tuple[Any, ...]
     return " AND ".join(parts), tuple(params)
 
 
-def _name_maps(store: Store, table_id: int, mapping_ids: set[int]) -> dict[int, NameMap]:
+def name_maps(store: Store, table_id: int, mapping_ids: set[int]) -> dict[int, NameMap]:
+    """The name maps with these ids."""
     if not mapping_ids:
         return {}
     marks = ", ".join("?" * len(mapping_ids))
