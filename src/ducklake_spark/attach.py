@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ducklake_spark import attached as lakes
 from ducklake_spark.catalog.create import CatalogState, initialize, inspect
 from ducklake_spark.catalog.location import Location, default_name, parse_location
 from ducklake_spark.catalog.open import open_store
+from ducklake_spark.catalog.secrets import DEFAULT, lake_secret, secret_name, server_secret
 from ducklake_spark.catalog.snapshot import Cache, snapshot_at_time, snapshot_at_version
 from ducklake_spark.catalog.store import Store
 from ducklake_spark.catalog.transaction import RetryPolicy
@@ -69,7 +72,8 @@ def attach(
 
     Args:
         uri: `ducklake:PATH` or `ducklake:duckdb:PATH`, `ducklake:sqlite:PATH`, `ducklake:postgres:CONNINFO`,
-            `ducklake:mysql:CONNINFO`; key=value pairs or a URL for the servers.
+            `ducklake:mysql:CONNINFO`; key=value pairs or a URL for the servers. `ducklake:NAME` is a persistent secret
+            of DuckDB, of type `ducklake`.
         spark: The session to use; without one, the active session, or a new local one when it is needed.
         name: The lake's name in SQL; by default as ATTACH derives it.
         data_path: Where data files go. Needed to create a lake, except in a DuckDB file.
@@ -78,6 +82,7 @@ def attach(
         metadata_catalog: The name under which the catalog database is known in SQL.
         metadata_path: The catalog, when `uri` is just `ducklake:`.
         metadata_parameters: More parameters for the connection to the catalog database; also as `meta_x=...`.
+            `meta_secret` names a persistent secret of DuckDB, of type `postgres` or `mysql`.
         encrypted: Whether a new lake encrypts its files.
         data_inlining_row_limit: Inserts up to this size live in the catalog; an option of the lake wins.
         write_deletion_vectors: Whether deletes are written as deletion vectors.
@@ -131,6 +136,15 @@ def attach(
         raise InvalidInputError(
             f"create_if_not_exists contradicts {told}: a lake cannot be created read-only. Leave one of them out."
         )
+    hidden = secret_name(uri) if isinstance(uri, str) and metadata_path is None else None
+    if hidden is not None:
+        secret = lake_secret(hidden)
+        uri, parameters = secret.uri, {**secret.parameters, **parameters}
+        name = name or (None if hidden == DEFAULT else hidden)
+        data_path = secret.data_path if data_path is None else data_path
+        metadata_schema = metadata_schema or secret.metadata_schema
+        metadata_catalog = metadata_catalog or secret.metadata_catalog
+        encrypted = secret.encrypted if encrypted is None else encrypted
     if override_data_path and data_path is None:
         raise InvalidInputError("override_data_path needs data_path: the path to use instead.")
     time = None if snapshot_time is None else micros_of(snapshot_time, "snapshot_time")
@@ -162,13 +176,15 @@ def attach(
             attached_options=attached,
             policy=RetryPolicy(max_retry_count, retry_wait_ms, retry_backoff),
         )
-        return Lake(
+        lake = Lake(
             store,
             config,
             Cache(),
             spark=spark,
             pinned=_pinned(store, snapshot_version, time, str(snapshot_time)),
         )
+        lakes.remember(lake)
+        return lake
     except BaseException:
         store.close()
         raise
@@ -246,14 +262,21 @@ def _location(uri: str, metadata_path: str | None, parameters: Mapping[str, str]
         if uri.strip().lower() not in ("", "ducklake:"):
             raise InvalidInputError("Give the catalog in the attach string or as metadata_path, not both.")
         uri = metadata_path if metadata_path.startswith("ducklake:") else f"ducklake:{metadata_path}"
-    location = parse_location(uri)
+    server = re.fullmatch(r"ducklake:(postgres|postgresql|mysql):\s*", uri, re.IGNORECASE)
+    if server and "secret" in parameters:
+        location = Location("mysql" if server[1].lower() == "mysql" else "postgres")
+    else:
+        location = parse_location(uri)
     if not parameters:
         return location
     if location.kind not in ("postgres", "mysql"):
         shown = ", ".join(sorted(parameters))
         raise InvalidInputError(f"A {location.kind} catalog takes no metadata_parameters ({shown}).")
     mark = "'" if location.kind == "postgres" else '"'
-    pairs = {**location.parameters, **parameters}
+    named = parameters.get("secret")
+    stored = {} if named is None else server_secret(named, location.kind)
+    pairs = {**stored, **location.parameters, **parameters}
+    pairs.pop("secret", None)
     escaped = {key: value.replace("\\", "\\\\").replace(mark, "\\" + mark) for key, value in pairs.items()}
     text = " ".join(f"{key}={mark}{value}{mark}" for key, value in escaped.items())
     return parse_location(f"ducklake:{location.kind}:{text}")

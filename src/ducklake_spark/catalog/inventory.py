@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ducklake_spark.catalog.store import Query, Row, Store
 from ducklake_spark.format import paths
+from ducklake_spark.format.duckdb_sql import quote_if_needed
 
 _LIVE = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
 _LIVE_DELETES = (
@@ -72,6 +73,33 @@ class StoredFile:
     deleted: int | None
     delete_file: str | None
     begin_snapshot: int
+
+
+def oldest_snapshot(store: Store) -> int:
+    """The first snapshot that was not expired."""
+    return int(store.query("SELECT min(snapshot_id) FROM ducklake_snapshot")[0][0])
+
+
+def names(store: Store) -> dict[str, str]:
+    """The last names of all schemas, tables and views that the catalog knows, by the text of their ids."""
+    schemas, relations = store.query_many(
+        [
+            ("SELECT schema_id, schema_name FROM ducklake_schema ORDER BY begin_snapshot", ()),
+            (
+                "SELECT table_id, schema_id, table_name, begin_snapshot FROM ducklake_table UNION ALL "
+                "SELECT view_id, schema_id, view_name, begin_snapshot FROM ducklake_view ORDER BY 4",
+                (),
+            ),
+        ]
+    )
+    by_id = {int(i): quote_if_needed(name) for i, name in schemas}
+    found = {str(i): name for i, name in by_id.items()}
+    found |= {
+        str(i): f"{by_id[int(schema)]}.{quote_if_needed(name)}"
+        for i, schema, name, _ in relations
+        if int(schema) in by_id
+    }
+    return found
 
 
 def contents(store: Store, snapshot_id: int) -> Contents:

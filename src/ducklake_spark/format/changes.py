@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from ducklake_spark.errors import CatalogError
@@ -200,3 +201,12 @@ def changes_map(changes: ChangeSet) -> dict[str, list[str]]:
                 for value in values
             ]
     return {key: texts[key] for key in _MAP_ORDER if key in texts}
+
+
+def changes_text(changes: Mapping[str, Sequence[str]]) -> str:
+    """The map of `snapshots()` in words.
+
+    >>> changes_text({"tables_created": ["main.t"], "inlined_insert": ["3", "4"]})
+    'tables created: main.t; inlined insert: 3, 4'
+    """
+    return "; ".join(f"{key.replace('_', ' ')}: {', '.join(values)}" for key, values in changes.items())

@@ -1,0 +1,284 @@
+"""The commands of `ducklake-spark`, and their options."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from ducklake_spark.cli.connect import Target, WrongUse, connect
+from ducklake_spark.cli.errors import reported
+from ducklake_spark.cli.output import Format, write, write_record
+
+# typer reads the annotations at run time, and on Python 3.10 with `Optional` in them as well as with `|`.
+LakeArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="LAKE",
+        show_default=False,
+        help="A path such as sales.ducklake, or what attach() takes: ducklake:PATH, ducklake:sqlite:PATH, "
+        "ducklake:postgres:CONNINFO, ducklake:mysql:CONNINFO, or ducklake:SECRET for a persistent secret of DuckDB. "
+        "Passwords are better kept in PGPASSWORD, ~/.pgpass, MYSQL_PWD or a secret than written here.",
+    ),
+]
+TableArgument = Annotated[
+    str, typer.Argument(metavar="TABLE", show_default=False, help="A table, or schema.table.")
+]
+FormatOption = Annotated[Format, typer.Option("--format", "-o", help="How results are written.")]
+SchemaOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--metadata-schema", metavar="NAME", help="The schema of the catalog's tables."),
+]
+SecretOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--secret",
+        metavar="NAME",
+        help="A persistent secret of DuckDB with the credentials of the catalog's server.",
+    ),
+]
+PasswordOption = Annotated[
+    bool, typer.Option("--password", "-W", help="Ask for the password of the catalog's server.")
+]
+VersionOption = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--version-at", metavar="N", help="The lake as it was at this snapshot."),
+]
+TimestampOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--timestamp", metavar="TIME", help="The lake as it was at this time."),
+]
+LimitOption = Annotated[
+    int, typer.Option("--limit", "-n", min=0, help="How many rows a table shows; 0 for all.")
+]
+ConfOption = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
+]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+app = typer.Typer(
+    help="Work with DuckLake lakes: run SQL on Spark, look at tables, files and snapshots.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from ducklake_spark import __version__
+
+        typer.echo(f"ducklake-spark {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Work with DuckLake lakes: run SQL on Spark, look at tables, files and snapshots."""
+
+
+@app.command()
+def info(
+    lake: LakeArgument,
+    format: FormatOption = Format.table,
+    version_at: VersionOption = None,
+    timestamp: TimestampOption = None,
+    metadata_schema: SchemaOption = None,
+    secret: SecretOption = None,
+    password: PasswordOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show what a lake is: its catalog, data path, version and size."""
+    from ducklake_spark.cli import reports
+
+    target = Target(lake, None, metadata_schema, secret, password, version_at, timestamp)
+    with reported(debug), connect(target) as attached:
+        write_record(reports.info(attached), format)
+
+
+@app.command()
+def tables(
+    lake: LakeArgument,
+    schema: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--schema", metavar="NAME", help="Only the tables of this schema."),
+    ] = None,
+    format: FormatOption = Format.table,
+    version_at: VersionOption = None,
+    timestamp: TimestampOption = None,
+    metadata_schema: SchemaOption = None,
+    secret: SecretOption = None,
+    password: PasswordOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """List tables and views, with their rows and files."""
+    from ducklake_spark.cli import reports
+
+    target = Target(lake, None, metadata_schema, secret, password, version_at, timestamp)
+    with reported(debug), connect(target) as attached:
+        write(reports.tables(attached, schema), format)
+
+
+@app.command()
+def schema(
+    lake: LakeArgument,
+    table: TableArgument,
+    format: FormatOption = Format.table,
+    version_at: VersionOption = None,
+    timestamp: TimestampOption = None,
+    metadata_schema: SchemaOption = None,
+    secret: SecretOption = None,
+    password: PasswordOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show a table's columns, their types and defaults, and its partition and sort keys."""
+    from ducklake_spark.cli import reports
+
+    target = Target(lake, None, metadata_schema, secret, password, version_at, timestamp)
+    with reported(debug), connect(target) as attached:
+        described = reports.schema(attached, table)
+        if format is Format.json:
+            write_record(described, format)
+        else:
+            write(reports.schema_rows(described), format)
+
+
+@app.command()
+def files(
+    lake: LakeArgument,
+    table: TableArgument,
+    format: FormatOption = Format.table,
+    version_at: VersionOption = None,
+    timestamp: TimestampOption = None,
+    metadata_schema: SchemaOption = None,
+    secret: SecretOption = None,
+    password: PasswordOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """List a table's data files, with their rows, size and deleted rows."""
+    from ducklake_spark.cli import reports
+
+    target = Target(lake, None, metadata_schema, secret, password, version_at, timestamp)
+    with reported(debug), connect(target) as attached:
+        write(reports.files(attached, table, people=format is Format.table), format)
+
+
+@app.command()
+def snapshots(
+    lake: LakeArgument,
+    newest: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--limit", "-n", min=1, help="Only so many of the newest.", show_default=False),
+    ] = None,
+    format: FormatOption = Format.table,
+    metadata_schema: SchemaOption = None,
+    secret: SecretOption = None,
+    password: PasswordOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """List snapshots: when, what changed, who and why."""
+    from ducklake_spark.cli import reports
+
+    target = Target(lake, None, metadata_schema, secret, password)
+    with reported(debug), connect(target) as attached:
+        write(reports.snapshots(attached, newest, people=format is Format.table), format)
+
+
+@app.command()
+def changes(
+    lake: LakeArgument,
+    table: TableArgument,
+    start: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--from", metavar="SNAPSHOT", help="The first snapshot, or a time; by default the oldest."
+        ),
+    ] = None,
+    end: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--to", metavar="SNAPSHOT", help="The last snapshot, or a time; by default the newest."),
+    ] = None,
+    net: Annotated[bool, typer.Option("--net", help="Only what became of each row in sum.")] = False,
+    format: FormatOption = Format.table,
+    limit: LimitOption = 100,
+    conf: ConfOption = None,
+    metadata_schema: SchemaOption = None,
+    secret: SecretOption = None,
+    password: PasswordOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show the rows of a table that were inserted, updated and deleted between two snapshots. Starts Spark."""
+    from ducklake_spark.cli import session
+
+    target = Target(lake, None, metadata_schema, secret, password)
+    with reported(debug), connect(target) as attached:
+        attached[table]
+        session.start(session.settings(conf or []))
+        session.show_changes(attached, session.Feed(table, start, end, net), format, limit)
+
+
+@app.command()
+def sql(
+    lake: LakeArgument,
+    statement: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(help="SQL; several statements with ; between them."),
+    ] = None,
+    file: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            "--file", "-f", metavar="FILE", help="Run the statements in a file; - is standard input."
+        ),
+    ] = None,
+    dialect: Annotated[
+        str, typer.Option("--dialect", "-d", metavar="spark|duckdb", help="The dialect of the statements.")
+    ] = "spark",
+    format: FormatOption = Format.table,
+    limit: LimitOption = 100,
+    data_path: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--data-path", metavar="PATH", help="Where the data files of a new lake go."),
+    ] = None,
+    create: Annotated[bool, typer.Option("--create", help="Make the lake if there is none.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every change.")] = False,
+    version_at: VersionOption = None,
+    timestamp: TimestampOption = None,
+    conf: ConfOption = None,
+    metadata_schema: SchemaOption = None,
+    secret: SecretOption = None,
+    password: PasswordOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Run SQL on Spark: a statement, a file, or, with neither, an interactive shell."""
+    from ducklake_spark.cli import session
+
+    with reported(debug):
+        if statement is not None and file is not None:
+            raise WrongUse("Give a statement or --file, not both.")
+        if dialect not in ("spark", "duckdb"):
+            raise WrongUse(f'--dialect is spark or duckdb, not "{dialect}".')
+        settings = session.settings(conf or [])
+        target = Target(
+            lake, data_path, metadata_schema, secret, password, version_at, timestamp, read_only, create
+        )
+        text = statement
+        if file is not None:
+            text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        elif text is None and not sys.stdin.isatty():
+            text = sys.stdin.read()
+        with connect(target) as attached:
+            if text is None:
+                from ducklake_spark.cli.shell import Shell
+
+                Shell(attached, settings, dialect, format, limit, debug).run()
+            else:
+                session.start(settings)
+                session.run(attached, text, dialect, format, limit)
+                session.require_no_transaction(attached)

@@ -1,0 +1,105 @@
+"""From what stands on the command line to an attached lake: locations, secrets, passwords."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ducklake_spark.attach import attach
+from ducklake_spark.errors import CatalogConnectionError, InvalidInputError, NotADuckLakeError
+from ducklake_spark.lake import Lake
+
+_SQLITE = b"SQLite format 3\0"
+_NO_PASSWORD = ("no password supplied", "using password: NO")
+"""What PostgreSQL and MySQL say when they want one."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Which lake, and how it is attached."""
+
+    lake: str = field(repr=False)
+    data_path: str | None = None
+    metadata_schema: str | None = None
+    secret: str | None = None
+    ask_password: bool = False
+    version: int | None = None
+    timestamp: str | None = None
+    read_only: bool = True
+    create: bool = False
+
+
+class WrongUse(Exception):
+    """The command line says something that cannot be meant."""
+
+
+def location(text: str) -> str:
+    """The attach string of a lake: itself, or made from a path or from the rest of one.
+
+    >>> location("sales.ducklake"), location("sqlite:sales.db"), location("ducklake:sales")
+    ('ducklake:sales.ducklake', 'ducklake:sqlite:sales.db', 'ducklake:sales')
+    """
+    if text.lower().startswith("ducklake:"):
+        return text
+    if re.match(r"(duckdb|sqlite|postgres|postgresql|mysql):", text, re.IGNORECASE):
+        return f"ducklake:{text}"
+    if os.path.isfile(text):
+        with open(text, "rb") as file:
+            kind = "sqlite" if file.read(len(_SQLITE)) == _SQLITE else "duckdb"
+        return f"ducklake:{kind}:{text}"
+    return f"ducklake:{text}"
+
+
+def connect(target: Target) -> Lake:
+    """Attaches the lake. It is never created unless that was asked for.
+
+    Raises:
+        WrongUse: The location or an option cannot be read.
+        DuckLakeError: The lake cannot be attached.
+    """
+    if target.ask_password:
+        return _attached(target, {"password": _password()})
+    try:
+        return _attached(target, {})
+    except CatalogConnectionError as error:
+        if not any(words in str(error) for words in _NO_PASSWORD) or not sys.stdin.isatty():
+            raise
+    return _attached(target, {"password": _password()})
+
+
+def _attached(target: Target, credentials: Mapping[str, str]) -> Lake:
+    parameters = dict(credentials)
+    if target.secret is not None:
+        parameters["secret"] = target.secret
+    try:
+        return attach(
+            location(target.lake),
+            data_path=target.data_path,
+            metadata_schema=target.metadata_schema,
+            metadata_parameters=parameters,
+            snapshot_version=target.version,
+            snapshot_time=target.timestamp,
+            read_only=target.read_only,
+            create_if_not_exists=target.create,
+        )
+    except InvalidInputError as error:
+        raise WrongUse(str(error)) from error
+    except NotADuckLakeError as error:
+        missing = re.match(
+            r"There is no lake at (.*?)(: the file does not exist|, and creating one)", str(error)
+        )
+        if missing is None:
+            raise
+        raise NotADuckLakeError(
+            f"There is no lake at {missing[1]}. Check the location; `ducklake-spark sql LAKE --create` makes a new one."
+        ) from error
+
+
+def _password() -> str:
+    """Asks on the terminal, without showing what is typed."""
+    import getpass
+
+    return getpass.getpass("Password of the catalog: ")

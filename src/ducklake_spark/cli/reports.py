@@ -1,0 +1,150 @@
+"""What the commands that need no Spark answer: a lake, its tables, a table's columns and files, as plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ducklake_spark.catalog import inventory
+from ducklake_spark.catalog.create import inspect
+from ducklake_spark.cli.output import Bytes, Result
+from ducklake_spark.format import paths
+from ducklake_spark.format.changes import changes_text
+from ducklake_spark.format.columns import ColumnDef
+from ducklake_spark.format.duckdb_sql import quote_if_needed
+from ducklake_spark.format.types import duckdb_name
+from ducklake_spark.lake import Lake
+
+
+def info(lake: Lake) -> dict[str, Any]:
+    """The lake in one record."""
+    view = lake._view()
+    at = view.snapshot.snapshot_id
+    options = inspect(lake._store).options
+    found = inventory.contents(lake._store, at)
+    total = sum(inventory.sizes(lake._store, at).values(), inventory.Size())
+    return {
+        "name": lake.name,
+        "catalog": lake._store.display,
+        "catalog_type": lake._store.kind,
+        "data_path": lake.data_path,
+        "format_version": options.get("version"),
+        "created_by": options.get("created_by"),
+        "encrypted": options.get("encrypted") == "true",
+        "snapshot": at,
+        "snapshot_time": view.snapshot.snapshot_time,
+        "schemas": found.schemas,
+        "tables": found.tables,
+        "views": found.views,
+        "files": total.files,
+        "bytes": Bytes(total.file_bytes),
+        "delete_files": total.delete_files,
+        "delete_bytes": Bytes(total.delete_bytes),
+        "rows": total.rows,
+        "inlined_rows": total.inlined_rows,
+    }
+
+
+def tables(lake: Lake, schema: str | None = None) -> Result:
+    """Tables and views, with their size."""
+    view = lake._view()
+    sizes = inventory.sizes(lake._store, view.snapshot.snapshot_id)
+    rows: list[tuple[Any, ...]] = []
+    for each in view.schemas():
+        if schema is not None and each.name.lower() != schema.lower():
+            continue
+        for entry in view.reader.tables(each.schema_id):
+            size = sizes.get(entry.object_id, inventory.Size())
+            rows.append((each.name, entry.name, "table", size.rows, size.files, Bytes(size.file_bytes)))
+        rows += [(each.name, name, "view", None, None, None) for name in view.view_names(each)]
+    rows.sort(key=lambda row: (row[0].lower(), row[1].lower()))
+    return Result(("schema", "name", "kind", "rows", "files", "bytes"), rows, frozenset({3, 4, 5}))
+
+
+def snapshots(lake: Lake, newest: int | None = None, *, people: bool = False) -> Result:
+    """Snapshots in order; all, or the newest ones. For people with changes in words, and times to the second."""
+    rows = lake._snapshot_values(newest)
+    if not people:
+        columns = ("snapshot_id", "snapshot_time", "schema_version", "changes", "author", "commit_message")
+        return Result((*columns, "commit_extra_info"), rows, frozenset({0, 2}))
+    names = inventory.names(lake._store)
+    shown = []
+    for snapshot_id, moment, _, changes, author, message, _ in rows:
+        named = {key: [names.get(value, value) for value in values] for key, values in changes.items()}
+        shown.append((snapshot_id, f"{moment:%Y-%m-%d %H:%M:%S%z}", changes_text(named), author, message))
+    return Result(
+        ("snapshot_id", "snapshot_time", "changes", "author", "commit_message"), shown, frozenset({0})
+    )
+
+
+def schema(lake: Lake, name: str) -> dict[str, Any]:
+    """A table's columns and keys."""
+    table = lake[name]
+    definition = table.definition
+    return {
+        "table": f"{quote_if_needed(table.schema_name)}.{quote_if_needed(table.name)}",
+        "comment": definition.comment,
+        "columns": [_column(column) for column in definition.columns],
+        "partitioned_by": table.partitioned_by,
+        "sorted_by": table.sorted_by,
+    }
+
+
+def schema_rows(described: dict[str, Any]) -> Result:
+    """The same as rows, a column each; keys are notes below them."""
+    columns = described["columns"]
+    notes = [
+        f"{words}: {', '.join(described[key])}"
+        for key, words in (("partitioned_by", "Partitioned by"), ("sorted_by", "Sorted by"))
+        if described[key]
+    ]
+    if described["comment"]:
+        notes.insert(0, f"Comment: {described['comment']}")
+    names = ("name", "type", "nullable", "default", "comment")
+    return Result(names, [tuple(column[name] for name in names) for column in columns], notes=notes)
+
+
+def files(lake: Lake, name: str, *, people: bool = False) -> Result:
+    """A table's data files. For people with paths inside the table's folder."""
+    table = lake[name]
+    view = lake._view()
+    definition = table.definition
+    home = view.schema_of(definition.schema_id)
+    folder = paths.join(
+        paths.join(lake.data_path, home.path, home.path_is_relative),
+        definition.path,
+        definition.path_is_relative,
+    )
+    at, table_id = view.snapshot.snapshot_id, definition.table_id
+    found = inventory.files(lake._store, table_id, folder, at)
+    if not people:
+        rows: list[tuple[Any, ...]] = [
+            (
+                each.path,
+                each.rows,
+                Bytes(each.file_bytes),
+                each.deleted,
+                each.delete_file,
+                each.begin_snapshot,
+            )
+            for each in found
+        ]
+        columns = ("path", "rows", "bytes", "deleted", "delete_file", "begin_snapshot")
+        return Result(columns, rows, frozenset({1, 2, 3, 5}))
+    rows = [
+        (each.path.removeprefix(folder), each.rows, Bytes(each.file_bytes), each.deleted, each.begin_snapshot)
+        for each in found
+    ]
+    inlined = inventory.sizes(lake._store, at, table_id).get(table_id, inventory.Size()).inlined_rows
+    notes = [f"{inlined} more {'row is' if inlined == 1 else 'rows are'} in the catalog"] if inlined else []
+    shown = ("path", "rows", "bytes", "deleted", "begin_snapshot")
+    return Result(shown, rows, frozenset({1, 2, 3, 4}), [*notes, f"Folder: {folder}"])
+
+
+def _column(column: ColumnDef) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "type": duckdb_name(column.data_type),
+        "nullable": column.nulls_allowed,
+        "default": column.default_value,
+        "comment": column.comment,
+    }

@@ -1,0 +1,88 @@
+"""Runs SQL for the command line, and shows what comes back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ducklake_spark.catalog import inventory
+from ducklake_spark.cli.connect import WrongUse
+from ducklake_spark.cli.output import Format, write
+from ducklake_spark.errors import TransactionError
+from ducklake_spark.lake import Lake
+
+
+def settings(pairs: Sequence[str]) -> dict[str, str]:
+    """Settings of Spark from `key=value` texts."""
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise WrongUse(f'--conf takes KEY=VALUE, such as spark.driver.memory=4g, not "{pair}".')
+        found[key.strip()] = value
+    return found
+
+
+def start(given: Mapping[str, str]) -> None:
+    """Starts Spark, with a word about it in a terminal: it takes seconds."""
+    from ducklake_spark.cli.frames import start_spark
+
+    if not sys.stderr.isatty():
+        start_spark(given)
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("Starting Spark"):
+        start_spark(given)
+
+
+def run(lake: Lake, text: str, dialect: str, fmt: Format, limit: int) -> None:
+    """Runs statements in order. A table shows the result of each; JSON and CSV are that of the last one."""
+    from ducklake_spark.cli.frames import result_of
+    from ducklake_spark.sql.parse import parse
+
+    statements = [statement.text for statement in parse(text, dialect)]
+    if not statements:
+        raise WrongUse("There is no statement to run.")
+    for number, statement in enumerate(statements, start=1):
+        frame = lake.sql(statement, dialect=dialect)
+        if fmt is Format.table or number == len(statements):
+            write(result_of(frame, fmt, limit), fmt, limit=limit)
+
+
+def require_no_transaction(lake: Lake) -> None:
+    """Ends a transaction that was begun and never committed, and says so.
+
+    Raises:
+        TransactionError: There was one.
+    """
+    if lake._transaction is not None:
+        lake.sql("ROLLBACK")
+        raise TransactionError(
+            "A transaction was left open: it was rolled back. End it with COMMIT to keep it."
+        )
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Which changes of which table: bounds are snapshots or times, None for the oldest and the newest."""
+
+    table: str
+    start: str | None = None
+    end: str | None = None
+    net: bool = False
+
+
+def show_changes(lake: Lake, feed: Feed, fmt: Format, limit: int) -> None:
+    """Shows the change feed of a table."""
+    from ducklake_spark.cli.frames import result_of
+
+    first = inventory.oldest_snapshot(lake._store) if feed.start is None else _bound(feed.start)
+    last = None if feed.end is None else _bound(feed.end)
+    frame = lake.table_changes(feed.table, first, last, net=feed.net)
+    write(result_of(frame.orderBy("snapshot_id", "rowid", "change_type"), fmt, limit), fmt, limit=limit)
+
+
+def _bound(text: str) -> int | str:
+    return int(text) if text.lstrip("-").isdecimal() else text
