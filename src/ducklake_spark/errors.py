@@ -58,6 +58,10 @@ class ConstraintError(DuckLakeError):
     """Rows of the table do not satisfy a constraint."""
 
 
+class FileError(DuckLakeError):
+    """A file of the lake is gone, or is not what the catalog says."""
+
+
 class ReadOnlyError(DuckLakeError):
     """The lake was attached read-only, or at an older snapshot."""
 

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.scan.relation import FIELD_IDS, FileSource, IndexedFile
+from ducklake_spark.scan.storage import require_whole
 
 if TYPE_CHECKING:
     from ducklake_spark.scan.read import RowSource
@@ -29,6 +30,7 @@ def relation(
     from ducklake_spark.scan.read import RowSource
 
     files = source.files([])
+    require_whole(files, source.title)
     if str(spark.conf.get(FIELD_IDS, "false")).lower() != "true":
         spark.conf.set(FIELD_IDS, "true")
     if not files:

@@ -16,6 +16,8 @@ from typing import Any, Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from ducklake_spark.scan.storage import require_whole
+
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 _OPTIONS = {
     FIELD_IDS: "true",
@@ -180,6 +182,7 @@ class _FileIndex:
     def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:
         filters = [tree_of(data_filters.apply(i)) for i in range(data_filters.size())]
         files = self._source.files(filters)
+        require_whole(files, self._source.title)
         with self._lock:
             self._shown = f"{self._source.title}: {len(files)} of {self._source.total} files"
         return self._java.one(self._java.directory(self._java.no_row, self._statuses(files)))
