@@ -68,6 +68,9 @@ def attach(
     >>> lake = attach("ducklake:" + getfixture("tmp_path").as_posix() + "/metadata.ducklake")
     >>> lake.create_table("events", {"id": "bigint", "at": "timestamptz"})
     Table(main.events)
+      id  BIGINT
+      at  TIMESTAMP WITH TIME ZONE
+      size  no rows
     >>> lake.close()
 
     Args:

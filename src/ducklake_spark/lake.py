@@ -131,6 +131,16 @@ class Lake:
         self.close()
 
     def __repr__(self) -> str:
+        from ducklake_spark.display import lake_text
+
+        return lake_text(self)
+
+    def _repr_html_(self) -> str:
+        from ducklake_spark.display import lake_html
+
+        return lake_html(self)
+
+    def __str__(self) -> str:
         at = f" at version {self._pinned.snapshot_id}" if self._pinned else ""
         state = ", closed" if self._closed else ", read-only" if self.read_only else ""
         return f"Lake({self.name}: {self._store.display}{at}{state})"
@@ -437,6 +447,11 @@ class Lake:
         ...     not_null=["id"],
         ... )
         Table(main.events)
+          id    BIGINT NOT NULL
+          at    TIMESTAMP WITH TIME ZONE
+          tags  VARCHAR[]
+          partitioned by  day(at)
+          size            no rows
 
         Args:
             name: `table` or `schema.table`.

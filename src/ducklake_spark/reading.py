@@ -13,12 +13,13 @@ from ducklake_spark.format.columns import walk_all
 from ducklake_spark.format.data import DeleteFile
 from ducklake_spark.format.edits import TableEdit
 from ducklake_spark.format.names import Name
-from ducklake_spark.format.objects import SchemaDef, TableDef, ViewDef
+from ducklake_spark.format.objects import TableDef
 from ducklake_spark.scan.inlined import InlinedTable, decode, frame_of
 from ducklake_spark.scan.listing import ScanFile
 from ducklake_spark.scan.plan import LakeInfo
 from ducklake_spark.scan.read import Pending, ReadOptions, read_table
 from ducklake_spark.scan.types import TimestampNs, choices_of
+from ducklake_spark.sql.names import World
 from ducklake_spark.sql.views import view_frame
 
 if TYPE_CHECKING:
@@ -36,34 +37,19 @@ def read(
     virtual_columns: Sequence[str],
     timestamp_ns: TimestampNs,
     tx: Transaction | None = None,
+    depth: int = 0,
 ) -> DataFrame:
-    """The table as the lake's transaction or newest snapshot has it."""
+    """The table as the lake's transaction or newest snapshot has it; `depth` counts views in views."""
     tx = tx or lake._view()
     schema, own = lake._resolve(tx, name)
     view = tx.view(schema, own) if tx.table(schema, own) is None else None
     if view is not None:
-        return _read_view(lake, tx, view, schema, timestamp_ns)
+        return view_frame(World(lake, tx, (schema.name, lake.default_schema), depth + 1, timestamp_ns), view)
     table = ddl.get_table(tx, schema, own)
     options = ReadOptions(timestamp_ns=timestamp_ns, virtual_columns=tuple(virtual_columns))
     info = LakeInfo(lake.name, lake.data_path)
     pending = _pending(lake, tx, table, timestamp_ns)
     return read_table(lake.spark, tx.store, info, schema, table, tx.snapshot, options, pending)
-
-
-def _read_view(
-    lake: Lake, tx: Transaction, view: ViewDef, schema: SchemaDef, timestamp_ns: TimestampNs
-) -> DataFrame:
-    """The view at the snapshot of the transaction, and so its tables."""
-
-    def resolve(schema_name: str | None, name: str) -> DataFrame | None:
-        places = [schema_name] if schema_name is not None else [schema.name, lake.default_schema]
-        for place in places:
-            found = tx.schema(place)
-            if found is not None and (tx.table(found, name) or tx.view(found, name)):
-                return read(lake, (place, name), (), timestamp_ns, tx)
-        return None
-
-    return view_frame(lake.spark, view, lake.name, resolve)
 
 
 def _pending(lake: Lake, tx: Transaction, table: TableDef, timestamp_ns: TimestampNs) -> Pending | None:

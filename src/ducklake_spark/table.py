@@ -38,6 +38,16 @@ class Table:
         self._lake, self._schema_name, self._name = lake, schema_name, name
 
     def __repr__(self) -> str:
+        from ducklake_spark.display import table_text
+
+        return table_text(self)
+
+    def _repr_html_(self) -> str:
+        from ducklake_spark.display import table_html
+
+        return table_html(self)
+
+    def __str__(self) -> str:
         return f"Table({quote_if_needed(self._schema_name)}.{quote_if_needed(self._name)})"
 
     # What it is.

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from ducklake_spark.catalog.store import Query, Row, Store
 from ducklake_spark.format import paths
 from ducklake_spark.format.duckdb_sql import quote_if_needed
+from ducklake_spark.format.objects import EPOCH
 
 _LIVE = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
 _LIVE_DELETES = (
@@ -80,14 +82,38 @@ def oldest_snapshot(store: Store) -> int:
     return int(store.query("SELECT min(snapshot_id) FROM ducklake_snapshot")[0][0])
 
 
-def names(store: Store) -> dict[str, str]:
-    """The last names of all schemas, tables and views that the catalog knows, by the text of their ids."""
+def history(store: Store, table_id: int, snapshot_id: int, newest: int) -> list[Row]:
+    """The newest snapshots that did something to a table, as `snapshots()` has them, times in microseconds."""
+    entry = f"%:{int(table_id)}"
+    return store.query(
+        f"SELECT s.snapshot_id, {store.micros_sql('s.snapshot_time')}, s.schema_version, c.changes_made, "
+        "c.author, c.commit_message, c.commit_extra_info FROM ducklake_snapshot s JOIN "
+        "ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id WHERE s.snapshot_id <= ? AND "
+        "(c.changes_made LIKE ? OR c.changes_made LIKE ? OR s.snapshot_id IN "
+        "(SELECT begin_snapshot FROM ducklake_table WHERE table_id = ?)) "
+        f"ORDER BY s.snapshot_id DESC LIMIT {newest:d}",
+        (snapshot_id, entry, f"{entry},%", table_id),
+    )
+
+
+def moment(micros: int) -> datetime:
+    """A time that the catalog gave in microseconds."""
+    return EPOCH + timedelta(microseconds=int(micros))
+
+
+def names(store: Store, ids: Iterable[int] | None = None) -> dict[str, str]:
+    """The last names of schemas, tables and views that the catalog knows, all or some, by the text of their ids."""
+    some = None if ids is None else sorted({int(i) for i in ids})
+    if some == []:
+        return {}
+    listed = "" if some is None else f" IN ({', '.join(map(str, some))})"
+    tables, views = (f" WHERE {key}{listed}" if listed else "" for key in ("table_id", "view_id"))
     schemas, relations = store.query_many(
         [
             ("SELECT schema_id, schema_name FROM ducklake_schema ORDER BY begin_snapshot", ()),
             (
-                "SELECT table_id, schema_id, table_name, begin_snapshot FROM ducklake_table UNION ALL "
-                "SELECT view_id, schema_id, view_name, begin_snapshot FROM ducklake_view ORDER BY 4",
+                f"SELECT table_id, schema_id, table_name, begin_snapshot FROM ducklake_table{tables} UNION ALL "
+                f"SELECT view_id, schema_id, view_name, begin_snapshot FROM ducklake_view{views} ORDER BY 4",
                 (),
             ),
         ]

@@ -18,6 +18,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any
 
+from ducklake_spark.display import human_bytes
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
@@ -91,18 +93,6 @@ def write_record(record: Mapping[str, Any], fmt: Format, *, out: IO[str] | None 
             line = _cell(key.replace("_", " ").ljust(width + 2), "bold")
             line.append_text(_cell(value))
             console.print(line, soft_wrap=True)
-
-
-def human_bytes(count: int) -> str:
-    """A size for people, in powers of ten as DuckDB shows them.
-
-    >>> human_bytes(999), human_bytes(1_250_000)
-    ('999 bytes', '1.2 MB')
-    """
-    if count < 1000:
-        return "1 byte" if count == 1 else f"{count} bytes"
-    power = min(int(math.log(count, 1000)), 5)
-    return f"{count / 1000**power:.1f} {['', 'kB', 'MB', 'GB', 'TB', 'PB'][power]}"
 
 
 def plain_text(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from ducklake_spark.catalog import inventory
 from ducklake_spark.catalog.create import inspect
 from ducklake_spark.cli.output import Bytes, Result
+from ducklake_spark.display import without_credentials
 from ducklake_spark.format import paths
 from ducklake_spark.format.changes import changes_text
 from ducklake_spark.format.columns import ColumnDef
@@ -26,7 +27,7 @@ def info(lake: Lake) -> dict[str, Any]:
         "name": lake.name,
         "catalog": lake._store.display,
         "catalog_type": lake._store.kind,
-        "data_path": lake.data_path,
+        "data_path": without_credentials(lake.data_path),
         "format_version": options.get("version"),
         "created_by": options.get("created_by"),
         "encrypted": options.get("encrypted") == "true",
