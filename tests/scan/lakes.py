@@ -99,11 +99,19 @@ class Lake:
 
     def check(self, table: str, *, where: str | None = None) -> int:
         """Compares all rows with the extension's, at every snapshot that has the table. Returns how many were compared."""
-        theirs: dict[int, list[Any]] = {}
         versions = [
             row[0] for row in self.ask("SELECT snapshot_id FROM ducklake_snapshots('lake') ORDER BY 1")
         ]
-        condition = f" WHERE {where}" if where else ""
+        return self._check(table, versions, where, where)
+
+    def check_newest(self, table: str, *, where: str, theirs: str | None = None) -> int:
+        """Compares the rows of the newest snapshot for which a condition holds; in its words if they differ."""
+        versions = self.ask("SELECT max(snapshot_id) FROM ducklake_snapshots('lake')")
+        return self._check(table, [versions[0][0]], where, theirs or where)
+
+    def _check(self, table: str, versions: Sequence[int], where: str | None, their_where: str | None) -> int:
+        theirs: dict[int, list[Any]] = {}
+        condition = f" WHERE {their_where}" if their_where else ""
         for version in versions:
             try:
                 described = self.ask(f"DESCRIBE SELECT * FROM {table} AT (VERSION => {version})")
@@ -117,7 +125,7 @@ class Lake:
         for version, rows in theirs.items():
             frame = self.read(table, version)
             ours = (frame.where(where) if where else frame).collect()
-            assert in_order(ours) == in_order(rows), f"{table} at version {version}"
+            assert in_order(ours) == in_order(rows), f"{table} at version {version}, {where or 'all rows'}"
             compared += len(rows)
         return compared
 
