@@ -86,6 +86,7 @@ class Lake:
         self._closed = False
         self._is_view_of: Lake | None = None
         self._last_committed: int | None = None
+        self._default_schema = DEFAULT_SCHEMA
 
     # The handle itself.
 
@@ -96,8 +97,22 @@ class Lake:
 
     @property
     def default_schema(self) -> str:
-        """The schema of names that have no schema."""
-        return DEFAULT_SCHEMA
+        """The schema of names that have no schema; see `use()`."""
+        return self._default_schema
+
+    def use(self, schema: str) -> None:
+        """USE: names without a schema mean this one from now on. Tables of `main` that it does not have stay known.
+
+        >>> lake = getfixture("lake")
+        >>> lake.create_schema("sales")
+        >>> lake.use("sales")
+        >>> lake.create_table("orders", {"id": "bigint"})
+        Table(sales.orders)
+
+        Raises:
+            NotFoundError: There is no such schema.
+        """
+        self._default_schema = ddl.get_schema(self._view(), schema).name
 
     @property
     def data_path(self) -> str:
@@ -170,6 +185,7 @@ class Lake:
             self._store, replace(self._config, read_only=True), self._cache, spark=self._spark, pinned=pinned
         )
         view._is_view_of = self
+        view._default_schema = self._default_schema
         return view
 
     # Transactions.
@@ -207,6 +223,7 @@ class Lake:
     def _view(self) -> Transaction:
         """What a read looks at: the running transaction, or the newest snapshot."""
         self._require_open()
+        self._require_usable()
         return self._transaction or self._begin()
 
     @contextmanager
@@ -214,6 +231,7 @@ class Lake:
         """What a change is made in: the running transaction, or one of its own that commits at the end."""
         self._require_open()
         self._require_writable()
+        self._require_usable()
         running = self._transaction
         if running is not None:
             yield running
@@ -250,6 +268,32 @@ class Lake:
         Raises:
             ConflictError: At the end of the block, when others committed something that cannot be combined with it.
         """
+        self.begin(author=author, message=message, extra_info=extra_info)
+        self._local.in_block = True
+        try:
+            yield self
+        except BaseException:
+            self._local.in_block = False
+            self.rollback()
+            raise
+        self._local.in_block = False
+        self.commit()
+
+    def begin(
+        self, *, author: str | None = None, message: str | None = None, extra_info: str | None = None
+    ) -> None:
+        """BEGIN: from now on the changes of this thread are one snapshot, until `commit()` or `rollback()`.
+
+        >>> lake = getfixture("lake")
+        >>> lake.begin()
+        >>> lake.create_schema("sales")
+        >>> lake.rollback()
+        >>> lake.schemas()
+        ['main']
+
+        Raises:
+            TransactionError: A transaction is running in this thread already.
+        """
         self._require_open()
         if self._transaction is not None:
             raise TransactionError(
@@ -261,16 +305,68 @@ class Lake:
         transaction = self._begin()
         transaction.info = info
         self._local.transaction, self._local.undo = transaction, []
+        self._local.aborted = self._local.in_block = False
+
+    def commit(self) -> None:
+        """COMMIT: makes the snapshot of what was changed since `begin()`.
+
+        Raises:
+            TransactionError: No transaction is running, or a statement of it failed while it ran.
+            ConflictError: Others committed something that cannot be combined with it; nothing was written.
+        """
+        transaction = self._own_transaction("COMMIT")
+        aborted = self._local.aborted
         try:
             with _discarding(transaction):
-                yield self
+                if aborted:
+                    raise TransactionError(
+                        "A statement of this transaction failed while it ran: it was rolled back, and nothing was "
+                        "written. Begin again."
+                    )
                 self._commit(transaction)
         except BaseException:
-            for undo in reversed(self._local.undo):
-                undo()
+            self._undo()
             raise
         finally:
             self._local.transaction = None
+
+    def rollback(self) -> None:
+        """ROLLBACK: forgets what was changed since `begin()`.
+
+        Raises:
+            TransactionError: No transaction is running.
+        """
+        transaction = self._own_transaction("ROLLBACK")
+        self._local.transaction = None
+        transaction.discard()
+        self._undo()
+
+    def _own_transaction(self, statement: str) -> Transaction:
+        """The transaction that `begin()` began."""
+        self._require_open()
+        if self._transaction is None:
+            raise TransactionError(f"There is no transaction in this thread for {statement}. Begin one first.")
+        if self._local.in_block:
+            raise TransactionError(
+                f"{statement} cannot stand inside of `with lake.transaction():`: the end of the block commits, an "
+                "exception that leaves it rolls back."
+            )
+        return self._transaction
+
+    def _undo(self) -> None:
+        for undo in reversed(self._local.undo):
+            undo()
+
+    def _abort(self) -> None:
+        """A statement failed while it ran: nothing but the end of its transaction is left."""
+        if self._transaction is not None and not self._local.in_block:
+            self._local.aborted = True
+
+    def _require_usable(self) -> None:
+        if self._transaction is not None and self._local.aborted:
+            raise TransactionError(
+                "The transaction is aborted, because a statement of it failed while it ran. Use ROLLBACK."
+            )
 
     def _on_rollback(self, undo: Callable[[], object]) -> None:
         """Handles that follow a change go back when its transaction does."""
@@ -393,9 +489,10 @@ class Lake:
         if not isinstance(name, (str, tuple, list)):
             return False
         view = self._view()
-        parts = self._parts(name, "table")
-        schema = view.schema(parts[0])
-        return schema is not None and view.table(schema, parts[1]) is not None
+        if view.schema(self._parts(name, "table")[0]) is None:
+            return False
+        schema, own = self._resolve(view, name)
+        return view.table(schema, own) is not None
 
     def _parts(self, name: Name, what: str) -> tuple[str, str]:
         parts = split_name(name, what)
@@ -406,11 +503,19 @@ class Lake:
                 f'{name!r} has too many parts for a {what} of the lake "{self.name}": write schema.{what}, with '
                 "double quotes around a name that has dots."
             )
-        return (DEFAULT_SCHEMA, parts[0]) if len(parts) == 1 else (parts[0], parts[1])
+        return (self._default_schema, parts[0]) if len(parts) == 1 else (parts[0], parts[1])
 
-    def _resolve(self, tx: Transaction, name: Name, what: str = "table") -> tuple[SchemaDef, str]:
+    def _resolve(
+        self, tx: Transaction, name: Name, what: str = "table", *, new: bool = False
+    ) -> tuple[SchemaDef, str]:
+        """The schema and the own name. What is not `new` is also found in `main` when its name has no schema."""
         schema, own = self._parts(name, what)
-        return ddl.get_schema(tx, schema), own
+        found = ddl.get_schema(tx, schema)
+        if not new and self._default_schema != DEFAULT_SCHEMA and len(split_name(name, what)) == 1:
+            main = tx.schema(DEFAULT_SCHEMA)
+            if main is not None and not _holds(tx, found, own) and _holds(tx, main, own):
+                return main, own
+        return found, own
 
     # Schemas, tables, views and macros.
 
@@ -468,7 +573,7 @@ class Lake:
         from ducklake_spark.table import Table
 
         with self._change() as tx:
-            found, own = self._resolve(tx, name)
+            found, own = self._resolve(tx, name, new=True)
             specs = column_specs(schema, own, not_null=not_null, defaults=defaults or {})
             existed = if_not_exists and tx.table(found, own) is not None
             table = ddl.create_table(
@@ -516,7 +621,7 @@ class Lake:
             or_replace: Drop a view of that name first, in the same snapshot.
         """
         with self._change() as tx:
-            schema, own = self._resolve(tx, name, "view")
+            schema, own = self._resolve(tx, name, "view", new=True)
             text = duckdb_sql.canonical_query(
                 _to_duckdb(sql, dialect), self.name, f'the query of view "{own}"'
             )
@@ -587,7 +692,7 @@ class Lake:
             )
 
         with self._change() as tx:
-            schema, own = self._resolve(tx, name, "macro")
+            schema, own = self._resolve(tx, name, "macro", new=True)
             impls = [impl(text, names) for text, names in [(sql, parameters), *overloads]]
             ddl.create_macro(tx, schema, own, impls, if_not_exists=if_not_exists, or_replace=or_replace)
 
@@ -766,6 +871,12 @@ def _spark_value(value: Any, kind: str) -> Any:
     if kind == "boolean":
         return bool(value)
     return int(value) if kind == "bigint" else str(value)
+
+
+def _holds(tx: Transaction, schema: SchemaDef, name: str) -> bool:
+    if tx.table(schema, name) is not None or tx.view(schema, name) is not None:
+        return True
+    return any(fold(macro.name) == fold(name) for macro in tx.macros(schema))
 
 
 def _chosen(tx: Transaction, schema: str | None) -> list[SchemaDef]:

@@ -9,7 +9,8 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from ducklake_spark.errors import InvalidInputError
-from ducklake_spark.sql.grammar_queries import QUERY_DIALECTS
+from ducklake_spark.sql.grammar import STATEMENT_DIALECTS, LakeStatement
+from ducklake_spark.sql.grammar_queries import first_line
 
 DIALECTS = ("spark", "duckdb")
 
@@ -25,7 +26,7 @@ class Statement:
     @property
     def is_query(self) -> bool:
         """Whether it only reads."""
-        return isinstance(self.tree, exp.Query)
+        return not isinstance(self.tree, LakeStatement)
 
 
 def parse(text: str, dialect: str) -> list[Statement]:
@@ -36,22 +37,32 @@ def parse(text: str, dialect: str) -> list[Statement]:
     """
     if dialect not in DIALECTS:
         raise InvalidInputError(f'The dialect is "spark" or "duckdb", not "{dialect}".')
-    found = []
-    for part in _split(text, dialect):
-        try:
-            tree = sqlglot.parse_one(part, read=QUERY_DIALECTS[dialect])
-        except SqlglotError as error:
-            raise InvalidInputError(f"Cannot read as SQL: {error}") from error
-        found.append(Statement(part, tree, dialect))
-    return found
+    if not isinstance(text, str):
+        raise InvalidInputError(f"SQL is a text, not {text!r}.")
+    return [Statement(part, _tree(part, dialect), dialect) for part in _split(text, dialect)]
+
+
+def _tree(part: str, dialect: str) -> exp.Expr:
+    try:
+        return sqlglot.parse_one(part, read=STATEMENT_DIALECTS[dialect])
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{error} The statement is: {shortened(part)}") from error
+    except (SqlglotError, RecursionError) as error:
+        raise InvalidInputError(f"Cannot read as SQL: {first_line(error)}") from error
+
+
+def shortened(text: str) -> str:
+    """A statement in one line that is not too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= 200 else line[:200] + "..."
 
 
 def _split(text: str, dialect: str) -> list[str]:
     """The texts between semicolons; those in strings and comments do not count."""
     try:
-        tokens = sqlglot.tokenize(text, read=dialect)
+        tokens = sqlglot.tokenize(text, read=STATEMENT_DIALECTS[dialect])
     except SqlglotError as error:
-        raise InvalidInputError(f"Cannot read as SQL: {error}") from error
+        raise InvalidInputError(f"Cannot read as SQL: {first_line(error)}") from error
     parts, start, seen = [], 0, False
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ducklake_spark.sql.parse import Statement
+from ducklake_spark.errors import DuckLakeError, InvalidInputError
+from ducklake_spark.sql import calls, ddl, nodes, show
+from ducklake_spark.sql.context import Context
+from ducklake_spark.sql.grammar import LakeStatement
+from ducklake_spark.sql.parse import Statement, shortened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -13,6 +17,57 @@ if TYPE_CHECKING:
     from ducklake_spark.lake import Lake
 
 
-def execute(lake: Lake, statement: Statement, args: Mapping[str, Any] | Sequence[Any] | None) -> DataFrame:
-    """Runs one statement that is no query; DML answers with one row, the number of rows."""
-    raise NotImplementedError
+def execute(
+    lake: Lake, statement: Statement, args: Mapping[str, Any] | Sequence[Any] | None = None
+) -> DataFrame:
+    """Runs one statement that is no query; DML answers with one row, the number of rows.
+
+    Raises:
+        DuckLakeError: What the lake says, with the statement.
+    """
+    tree = statement.tree
+    assert isinstance(tree, LakeStatement)
+    context = Context(lake, statement.text, statement.dialect, args)
+    try:
+        answer = _execute(context, tree.node)
+    except DuckLakeError as error:
+        if statement.text in str(error):
+            raise
+        raise type(error)(f"{error} The statement is: {shortened(statement.text)}") from error
+    if answer is None or isinstance(answer, int):
+        return _counted(lake, answer)
+    return answer
+
+
+def _counted(lake: Lake, count: int | None) -> DataFrame:
+    """The answer to a change: one row with the number of rows, or none when it is not about rows."""
+    return lake.spark.createDataFrame([] if count is None else [(count,)], "Count bigint")
+
+
+def _execute(context: Context, node: nodes.Node) -> DataFrame | int | None:
+    run = _EXECUTE.get(type(node))
+    if run is None:
+        raise InvalidInputError(f"{type(node).__name__} is not done yet.")
+    answer: DataFrame | int | None = run(context, node)
+    return answer
+
+
+_EXECUTE: dict[type, Callable[[Context, Any], Any]] = {
+    nodes.CreateSchema: ddl.create_schema,
+    nodes.CreateTable: ddl.create_table,
+    nodes.CreateView: ddl.create_view,
+    nodes.CreateMacro: ddl.create_macro,
+    nodes.Drop: ddl.drop,
+    nodes.Alter: ddl.alter,
+    nodes.CommentOn: ddl.comment_on,
+    nodes.Transaction: calls.transaction,
+    nodes.Use: calls.use,
+    nodes.Call: calls.call,
+    nodes.SetVariable: calls.set_variable,
+    nodes.SparkSet: calls.spark_set,
+    nodes.Checkpoint: calls.checkpoint,
+    nodes.Show: show.show,
+    nodes.Describe: show.describe,
+    nodes.Explain: show.explain,
+    nodes.Summarize: show.summarize,
+}

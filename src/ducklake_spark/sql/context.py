@@ -1,0 +1,158 @@
+"""What the execution of a statement needs: the lake, the text, and the pieces of the text as frames and expressions."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.format.duckdb_sql import Expression
+from ducklake_spark.format.types import fold
+from ducklake_spark.sql import queries
+from ducklake_spark.sql.grammar_queries import first_line, parse_query_text
+from ducklake_spark.sql.nodes import Name, Piece
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from ducklake_spark.lake import Lake
+
+Args = Mapping[str, Any] | Sequence[Any] | None
+
+
+@dataclass(frozen=True)
+class Context:
+    """A statement that is being executed."""
+
+    lake: Lake
+    text: str
+    dialect: str
+    args: Args = None
+
+    # Names.
+
+    def name(self, name: Name) -> Name:
+        """A name without the lake's own in front."""
+        if len(name) > 1 and fold(name[0]) == fold(self.lake.name) and len(name) != 2:
+            return name[1:]
+        return name
+
+    def schema_name(self, name: Name) -> str:
+        """The name of a schema, which may have the lake's in front."""
+        if len(name) == 2 and fold(name[0]) == fold(self.lake.name):
+            return name[1]
+        if len(name) != 1:
+            raise InvalidInputError(
+                f'"{".".join(name)}" is not the name of a schema of the lake "{self.lake.name}".'
+            )
+        return name[0]
+
+    # Pieces of the text.
+
+    def source(self, piece: Piece) -> str:
+        """The text of a piece."""
+        return self.text[piece.start : piece.stop]
+
+    def in_place(self, *pieces: Piece | None) -> str:
+        """The pieces where they stand in the text, and blanks in between: places in messages stay right."""
+        parts, at = [], 0
+        for piece in pieces:
+            if piece is not None:
+                gap = self.text[at : piece.start]
+                parts.append("".join(c if c == "\n" else " " for c in gap) + self.source(piece))
+                at = piece.stop
+        return "".join(parts)
+
+    def duckdb_text(self, piece: Piece) -> str:
+        """An expression in DuckDB's dialect, for what the catalog keeps."""
+        text = self.source(piece)
+        if self.dialect == "duckdb":
+            return text
+        try:
+            [translated] = sqlglot.transpile(f"SELECT {text}", read="spark", write="duckdb")
+        except (SqlglotError, ValueError) as error:
+            raise InvalidInputError(
+                f"Cannot read as an expression of Spark: {first_line(error)}: {text}"
+            ) from error
+        return translated.removeprefix("SELECT ")
+
+    def default(self, piece: Piece | None) -> Expression | None:
+        """A default as the lake takes it."""
+        return None if piece is None else Expression(self.duckdb_text(piece))
+
+    # Rows and values.
+
+    def frame(self, query: Piece, ctes: Piece | None = None) -> DataFrame:
+        """The rows of a query in the statement, which may use the statement's own WITH."""
+        text = self.in_place(ctes, query)
+        if ctes is not None and self.source(query).upper().startswith("WITH"):
+            text = f"{self.in_place(ctes)} SELECT * FROM ({self.source(query)})"
+        return self.frame_of(text)
+
+    def frame_of(self, text: str) -> DataFrame:
+        """The rows of a query that was put together from pieces."""
+        tree = parse_query_text(text, self.dialect)
+        return queries.frame_of_tree(self.lake, tree, text, self.dialect, self.args)
+
+    @contextmanager
+    def expression(self, piece: Piece) -> Iterator[str]:
+        """An expression in Spark's SQL; its subqueries work until the block ends."""
+        text = self.in_place(piece)
+        tree = parse_query_text(text, self.dialect)
+        with queries.bound(self.lake, tree, text, self.dialect, self.args) as found:
+            yield found
+
+    def value(self, piece: Piece) -> Any:
+        """The value of an expression without columns."""
+        text = self.source(piece)
+        tree = parse_query_text(text, self.dialect)
+        if isinstance(tree, exp.Literal):
+            return str(tree.this) if tree.is_string else _number(str(tree.this))
+        if isinstance(tree, exp.Boolean):
+            return bool(tree.this)
+        if isinstance(tree, exp.Null):
+            return None
+        if isinstance(tree, exp.Column) and len(tree.parts) == 1:
+            return tree.name  # `SET x = word`
+        [row] = self.frame_of(f"SELECT {text}").collect()
+        return row[0]
+
+    # Transactions.
+
+    @contextmanager
+    def one_statement(self) -> Iterator[None]:
+        """All that is changed inside is one snapshot, or part of the running transaction; if it fails, nothing is."""
+        tx = self.lake._transaction
+        if tx is None:
+            with self.lake.transaction():
+                yield
+            return
+        before = copy.deepcopy(tx.edits)
+        try:
+            yield
+        except BaseException:
+            tx.edits = before
+            raise
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """A failure inside is one of the rows, not of the statement: as in DuckDB, it ends the transaction."""
+        try:
+            yield
+        except BaseException:
+            self.lake._abort()
+            raise
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
