@@ -123,6 +123,21 @@ def snapshot_at_time(store: Store, micros: int, text: str) -> Snapshot:
     return snapshot_of(rows)
 
 
+def snapshot_from_time(store: Store, micros: int, text: str) -> Snapshot:
+    """The oldest snapshot that is not older than a time.
+
+    Raises:
+        SnapshotNotFoundError: All are older.
+    """
+    time = store.micros_sql("snapshot_time")
+    rows = store.query(
+        f"{_snapshot_sql(store)} WHERE {time} >= ? ORDER BY {time}, snapshot_id LIMIT 1", (micros,)
+    )
+    if not rows:
+        raise SnapshotNotFoundError(f"No snapshot found from timestamp {text} on: the newest one is older.")
+    return snapshot_of(rows)
+
+
 @dataclass(frozen=True)
 class Entry:
     """A table or view in a listing, without its columns."""

@@ -67,11 +67,17 @@ def inlined_frame(
 
 def fetch_rows(store: Store, table: InlinedTable, at: int) -> list[Row]:
     """The live rows: row id, begin snapshot, and the table's columns as text or bytes."""
+    live = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
+    return fetch_versions(store, table, "begin_snapshot", live, (at, at))
+
+
+def fetch_versions(
+    store: Store, table: InlinedTable, stamp: str, condition: str, params: Sequence[Any]
+) -> list[Row]:
+    """Versions of rows that meet a condition: row id, one of their two snapshots, and the table's columns."""
     wanted = ", ".join(_as_text(column, store.kind) for column in table.columns())
     return store.query(
-        f"SELECT row_id, begin_snapshot, {wanted} FROM {quote(table.table_name)} "
-        "WHERE begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)",
-        (at, at),
+        f"SELECT row_id, {stamp}, {wanted} FROM {quote(table.table_name)} WHERE {condition}", params
     )
 
 
