@@ -12,7 +12,7 @@ PYTEST    = $(call SPARK_ENV,$(1)) $(1)/bin/python -m pytest
 OR_NONE   = || [ $$? -eq 5 ]
 
 .DEFAULT_GOAL := help
-.PHONY: bench-write help venv java servers demo test test-deep test-oldest lint format types docs bench-catalog clean
+.PHONY: bench-read bench-write help venv java servers demo test test-deep test-oldest lint format types docs bench-catalog clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -68,6 +68,10 @@ docs: venv java ## Run the examples in docstrings, README.md and docs/
 
 bench-catalog: venv java ## Measure the catalog
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/catalog.py $(ARGS)
+
+bench-read: venv java servers ## Measure reads; smaller: ARGS='--tpch 0.1 --rows 600000'
+	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[dev,bench]'
+	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/scan.py $(ARGS)
 
 bench-write: venv java servers ## Measure writes; smaller: ARGS='--rows 600000 --times 1'
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/write.py $(ARGS)

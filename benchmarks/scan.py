@@ -1,6 +1,6 @@
 """How fast a scan is, as ratios within one run: against `spark.read.parquet` on the same files.
 
-    python benchmarks/scan.py [--rows 6000000] [--files 10000] [--statistics 100000] [--json results.json]
+    python benchmarks/scan.py [--rows 6000000] [--files 10000] [--statistics 100000] [--tpch 1] [--json results.json]
 
 The lakes are written by DuckDB's own extension, in a process of its own; the many files of the planning benchmarks are
 rows of the catalog only, except where they are read.
@@ -9,6 +9,7 @@ rows of the catalog only, except where they are read.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import statistics
@@ -16,11 +17,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from ducklake_spark.catalog.indexes import ensure_indexes
+from tests.servers import running, start_postgres
 
 LINEITEM = """
     SELECT i AS l_orderkey, (i * 7919) % 200000 AS l_partkey, (i * 104729) % 10000 AS l_suppkey, i % 7 AS l_linenumber,
@@ -31,6 +36,7 @@ LINEITEM = """
            'comment number ' || (i % 1000) AS l_comment
     FROM range({rows}) r(i)
 """
+TPCH = ("region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem")
 QUERIES = {
     "sum of four columns": "SELECT sum(l_quantity), sum(l_extendedprice), sum(l_discount), sum(l_tax) FROM {}",
     "group by two flags": "SELECT l_returnflag, l_linestatus, sum(l_quantity), count(*) FROM {} GROUP BY 1, 2",
@@ -39,11 +45,42 @@ QUERIES = {
 }
 
 
-def extension(statements: list[str]) -> None:
+def extension_file(name: str) -> str:
+    """The file of an extension that pip installed."""
+    import duckdb
+
+    row = duckdb.execute("PRAGMA version").fetchone()
+    spec = importlib.util.find_spec(f"duckdb_extension_{name}")
+    if spec is None or spec.origin is None or row is None:
+        raise SystemExit(f"The package duckdb-extension-{name} is missing: pip install -e '.[dev,bench]'")
+    return str(Path(spec.origin).parent / "extensions" / row[0] / f"{name}.duckdb_extension")
+
+
+def in_duckdb(statements: list[str], names: Sequence[str]) -> list[Any]:
+    """Runs statements in a DuckDB of another process; the rows of the last one."""
+    code = "import duckdb, sys, json\nc = duckdb.connect()\nfor s in json.load(sys.stdin): r = c.execute(s)\n"
+    code += "print(json.dumps(r.fetchall(), default=str))"
+    loads = [f"LOAD '{extension_file(name)}'" for name in names]
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps(loads + statements),
+        text=True,
+        check=True,
+        stdout=subprocess.PIPE,
+    )
+    found: list[Any] = json.loads(done.stdout)
+    return found
+
+
+def extension(statements: list[str], *names: str) -> None:
     """Runs statements of DuckDB's extension in another process."""
-    code = "import duckdb, sys, json\nc = duckdb.connect()\nc.execute('LOAD ducklake')\n"
-    code += "for s in json.load(sys.stdin): c.execute(s)\n"
-    subprocess.run([sys.executable, "-c", code], input=json.dumps(statements), text=True, check=True)
+    in_duckdb(statements, ("ducklake", *names))
+
+
+def tpch_queries() -> list[str]:
+    """The 22 queries of TPC-H, which Spark takes as DuckDB prints them."""
+    rows = in_duckdb(["SELECT query FROM tpch_queries() ORDER BY query_nr"], ("tpch",))
+    return [row[0].strip().rstrip(";") for row in rows]
 
 
 def best(run: Callable[[], Any], times: int = 5) -> float:
@@ -135,6 +172,36 @@ class Bench:
         store.close()
         other.close()
 
+    def tpch(self, scale: float, times: int) -> None:
+        """All queries of TPC-H on a lake that DuckDB wrote, against spark.read.parquet on its files."""
+        import ducklake_spark
+
+        lake, data = self.folder / "tpch.ducklake", self.folder / "tpch"
+        generated = f"ATTACH '{self.folder / 'tpch.db'}' AS made; USE made; CALL dbgen(sf = {scale})"
+        copied = [f"CREATE TABLE lake.{name} AS FROM made.{name}" for name in TPCH]
+        attach = f"ATTACH 'ducklake:{lake}' AS lake (DATA_PATH '{data}', DATA_INLINING_ROW_LIMIT 0)"
+        extension([*generated.split("; "), attach, *copied], "tpch")
+        total = {"ours": 0.0, "theirs": 0.0}
+        with ducklake_spark.attach(f"ducklake:{lake}", spark=self.spark) as opened:
+            for number, query in enumerate(tpch_queries(), 1):
+                answers: dict[str, Any] = {}
+
+                def run(side: str, text: str, answers: dict[str, Any] = answers) -> None:
+                    for name in TPCH:
+                        files = [str(file) for file in (data / "main" / name).glob("*.parquet")]
+                        frame = opened.table(name) if side == "ours" else self.spark.read.parquet(*files)
+                        frame.createOrReplaceTempView(name)
+                    answers[side] = self.spark.sql(text).collect()
+
+                runs = {side: (lambda side=side, text=query: run(side, text)) for side in total}
+                taken = alternated(runs, times)
+                assert answers["ours"] == answers["theirs"], f"query {number}"
+                for side, seconds in taken.items():
+                    total[side] += seconds
+                self.say(f"TPC-H {number}, ours / spark.read.parquet", taken["ours"] / taken["theirs"])
+        self.say("TPC-H, spark.read.parquet", total["theirs"], "s")
+        self.say("TPC-H, all 22 queries, ours / spark.read.parquet", total["ours"] / total["theirs"])
+
     def many_files(self, files: int) -> None:
         """A DataFrame over many small files: made and planned by us, and by spark.read.parquet."""
         lake, data = self.folder / "many.ducklake", self.folder / "many"
@@ -165,19 +232,22 @@ class Bench:
         self.say(f"{files} files, spark.read.parquet / ours", theirs / ours, "times")
         store.close()
 
-    def selective(self, kind: str, files: int) -> None:
+    def selective(self, kind: str, files: int, place: str | None = None) -> None:
         """One file of very many, chosen in the catalog: ten columns of statistics for each file."""
-        lake, data = self.folder / f"stats.{kind}", self.folder / "stats"
+        place, data = place or str(self.folder / f"stats.{kind}"), self.folder / "stats"
         columns = ", ".join(f"c{i} BIGINT" for i in range(10))
+        scanner = [] if kind == "duckdb" else [f"{kind}_scanner"]
+        quoted = place.replace("'", "''")
         extension(
             [
-                *(["LOAD sqlite_scanner"] if kind == "sqlite" else []),
-                f"ATTACH 'ducklake:{kind}:{lake}' AS lake (DATA_PATH '{data}', DATA_INLINING_ROW_LIMIT 0)",
+                f"ATTACH 'ducklake:{kind}:{quoted}' AS lake (DATA_PATH '{data}', DATA_INLINING_ROW_LIMIT 0)",
                 f"CREATE TABLE lake.t({columns})",
                 f"INSERT INTO lake.t SELECT {', '.join(['0'] * 10)}",
-            ]
+            ],
+            *scanner,
         )
-        store, make = self.table(f"ducklake:{kind}:{lake}", "t")
+        store, make = self.table(f"ducklake:{kind}:{place}", "t")
+        ensure_indexes(store)
         table_id = store.query("SELECT table_id FROM ducklake_table")[0][0]
         with store.begin() as session:
             session.insert(
@@ -214,7 +284,10 @@ class Bench:
             )
             session.execute("UPDATE ducklake_snapshot SET next_file_id = ? WHERE snapshot_id = 2", (files,))
         store.close()
-        store, make = self.table(f"ducklake:{kind}:{lake}", "t")
+        store, make = self.table(f"ducklake:{kind}:{place}", "t")
+
+        # Only the one that is left in the end has to exist.
+        (data / "main" / "t" / "f7777.parquet").write_bytes(b"PAR1".rjust(1000))
 
         def plan_one() -> int:
             frame = make().where("c3 = 777750 AND c5 > 0")
@@ -230,17 +303,23 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=6_000_000)
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--statistics", type=int, default=100_000)
+    parser.add_argument("--tpch", type=float, default=1.0, help="the scale factor; 0 leaves it out")
+    parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--json")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder))
         if given.rows:
             bench.scans(given.rows)
+        if given.tpch:
+            bench.tpch(given.tpch, given.times)
         if given.files:
             bench.many_files(given.files)
         if given.statistics:
             bench.selective("duckdb", given.statistics)
             bench.selective("sqlite", given.statistics)
+            with running(start_postgres) as server:
+                bench.selective("postgres", given.statistics, server.fresh_database())
         bench.spark.stop()
     if given.json:
         Path(given.json).write_text(json.dumps(bench.results, indent=2) + "\n")
