@@ -11,6 +11,8 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 from sqlglot.parser import Parser
+from sqlglot.parsers.duckdb import DuckDBParser
+from sqlglot.parsers.spark import SparkParser
 
 from ducklake_spark.errors import InvalidInputError
 
@@ -33,6 +35,27 @@ class QueryGrammar(Parser):
             found.meta.update(start=start, end=self._prev.end)
         return found
 
+    def _parse_placeholder(self) -> exp.Expr | None:
+        start = self._curr.start
+        found = super()._parse_placeholder()
+        if isinstance(found, exp.Placeholder):
+            found.meta.update(start=start, end=self._prev.end)
+        return found
+
+    def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        start = self._curr.start
+        found = super()._parse_select(*args, **kwargs)
+        if isinstance(found, exp.Query):
+            found.meta["query_span"] = (start, self._prev.end + 1)
+        return found
+
+    def _parse_ddl_select(self) -> exp.Expr | None:
+        start = self._curr.start
+        found = super()._parse_ddl_select()
+        if isinstance(found, exp.Query):
+            found.meta["query_span"] = (start, self._prev.end + 1)
+        return found
+
     def _parse_historical_data(self) -> exp.HistoricalData | None:
         start = self._curr.start
         found = super()._parse_historical_data()
@@ -44,14 +67,14 @@ class QueryGrammar(Parser):
 class LakeSpark(Spark):
     """Spark's dialect with the clauses of lakes in queries."""
 
-    class Parser(QueryGrammar, Spark.Parser):
+    class Parser(QueryGrammar, SparkParser):
         pass
 
 
 class LakeDuckDB(DuckDB):
     """DuckDB's dialect with the clauses of lakes in queries."""
 
-    class Parser(QueryGrammar, DuckDB.Parser):
+    class Parser(QueryGrammar, DuckDBParser):
         pass
 
 
