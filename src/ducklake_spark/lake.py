@@ -892,6 +892,34 @@ class Lake:
             "catalog_type string, extension_version string, data_path string",
         )
 
+    def table_info(self) -> DataFrame:
+        """Every table with its numbers of files and their sizes, with the columns of the extension's `table_info()`.
+
+        >>> lake = getfixture("lake")
+        >>> _ = lake.create_table("t", {"a": "int"})
+        >>> lake.table_info().select("table_name", "file_count").collect()
+        [Row(table_name='t', file_count=0)]
+        """
+        from ducklake_spark import info
+
+        return info.table_info(self)
+
+    def list_files(
+        self, name: Name, *, version: int | None = None, timestamp: Timestamp | None = None
+    ) -> DataFrame:
+        """The files of a table, with the columns of the extension's `ducklake_list_files()`.
+
+        Args:
+            name: `table` or `schema.table`.
+            version: As of this snapshot.
+            timestamp: As of the newest snapshot that is not younger.
+        """
+        from ducklake_spark import info
+
+        if version is not None or timestamp is not None:
+            return self.at(version=version, timestamp=timestamp).list_files(name)
+        return info.list_files(self, name)
+
     def metadata(self, table: str) -> DataFrame:
         """A table of the catalog, as it is.
 
