@@ -216,11 +216,12 @@ def changes(
 ) -> None:
     """Show the rows of a table that were inserted, updated and deleted between two snapshots. Starts Spark."""
     from ducklake_spark.cli import session
+    from ducklake_spark.cli.startup import start_spark
 
     target = Target(lake, None, metadata_schema, secret, password)
     with reported(debug), connect(target) as attached:
         attached[table]
-        session.start(session.settings(conf or []))
+        start_spark(session.settings(conf or []))
         session.show_changes(attached, session.Feed(table, start, end, net), format, limit)
 
 
@@ -258,6 +259,7 @@ def sql(
 ) -> None:
     """Run SQL on Spark: a statement, a file, or, with neither, an interactive shell."""
     from ducklake_spark.cli import session
+    from ducklake_spark.cli.startup import start_spark
 
     with reported(debug):
         if statement is not None and file is not None:
@@ -279,6 +281,6 @@ def sql(
 
                 Shell(attached, settings, dialect, format, limit, debug).run()
             else:
-                session.start(settings)
+                start_spark(settings)
                 session.run(attached, text, dialect, format, limit)
                 session.require_no_transaction(attached)

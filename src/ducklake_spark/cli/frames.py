@@ -2,47 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.cli.output import Format, Json, Pairs, Result
-from ducklake_spark.errors import DuckLakeError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
-
-
-def start_spark(settings: Mapping[str, str]) -> SparkSession:
-    """The session in which statements run: the active one, or a local one that says nothing unless it fails.
-
-    Raises:
-        DuckLakeError: Spark cannot be started.
-    """
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
-
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = (
-        SparkSession.builder.master("local[*]")
-        .appName("ducklake-spark")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "true" if sys.stderr.isatty() else "false")
-        .config("spark.log.level", "ERROR")
-    )
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    try:
-        return builder.getOrCreate()
-    except PySparkException as error:
-        raise DuckLakeError(
-            f"Spark could not start: {_first_line(error)} It needs Java 17 or 21, found by JAVA_HOME or on the PATH."
-        ) from error
 
 
 def cancel_jobs() -> None:
@@ -114,7 +81,3 @@ def _numeric(types: Sequence[DataType]) -> frozenset[int]:
     from pyspark.sql import types as T
 
     return frozenset(index for index, kind in enumerate(types) if isinstance(kind, T.NumericType))
-
-
-def _first_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ducklake_spark.catalog import inventory
@@ -22,19 +21,6 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
             raise WrongUse(f'--conf takes KEY=VALUE, such as spark.driver.memory=4g, not "{pair}".')
         found[key.strip()] = value
     return found
-
-
-def start(given: Mapping[str, str]) -> None:
-    """Starts Spark, with a word about it in a terminal: it takes seconds."""
-    from ducklake_spark.cli.frames import start_spark
-
-    if not sys.stderr.isatty():
-        start_spark(given)
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("Starting Spark"):
-        start_spark(given)
 
 
 def run(lake: Lake, text: str, dialect: str, fmt: Format, limit: int) -> None:

@@ -21,6 +21,7 @@ from ducklake_spark.cli.complete import Names, SqlCompleter
 from ducklake_spark.cli.connect import WrongUse
 from ducklake_spark.cli.errors import show
 from ducklake_spark.cli.output import Format, write
+from ducklake_spark.cli.startup import start_spark
 from ducklake_spark.lake import Lake
 from ducklake_spark.sql.lines import ends_statement
 
@@ -121,7 +122,7 @@ class Shell:
 
     def _statements(self, text: str) -> None:
         if not self._started:
-            session.start(self._settings)
+            start_spark(self._settings)
             self._started = True
         try:
             session.run(self._lake, text, self._dialect, self._format, self._limit)
