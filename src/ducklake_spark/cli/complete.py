@@ -54,8 +54,11 @@ class SqlCompleter(Completer):
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
         text, cursor = document.text, document.cursor_position
         if text.startswith("."):
-            yield from _starting(document.text_before_cursor, self._commands, "command")
-            return
+            command, space, argument = document.text_before_cursor.partition(" ")
+            if not space:
+                yield from _starting(command, self._commands, "command")
+                return
+            text, cursor = f"FROM {argument}", len(f"FROM {argument}")  # what they take is a table
         found = place(text, cursor, self._dialect())
         if found is None or (not found.prefix and not found.qualifier and not found.wants_relation):
             return

@@ -196,12 +196,14 @@ def _write_table(result: Result, out: IO[str], limit: int) -> int:
     count = f"{len(shown)} row" if len(shown) == 1 else f"{len(shown)} rows"
     if more:
         console.print(
-            f"The first {count}; there are more: use --limit, or --format csv or json.", style="dim"
+            f"The first {count}; there are more: use --limit, or --format csv or json.",
+            style="dim",
+            soft_wrap=True,
         )
     elif result.columns:
-        console.print(count, style="dim", highlight=False)
+        console.print(count, style="dim", soft_wrap=True)
     for note in result.notes:
-        console.print(note, markup=False, highlight=False, soft_wrap=True)
+        console.print(note, soft_wrap=True)
     return len(shown)
 
 
