@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ducklake_spark.lake import Lake
     from ducklake_spark.table import Table
 
+_PLAIN_VALUE = re.compile(r"u?int\d+|float\d+|decimal.*|boolean")
+"""Types whose values need no quotes."""
 _COLUMNS = 40
 _SNAPSHOTS = 5
 
@@ -68,6 +70,18 @@ def human_bytes(count: int) -> str:
         return _counted(count, "byte")
     power = min(int(math.log10(count)) // 3, 5)
     return f"{count / 1000**power:.1f} {['', 'kB', 'MB', 'GB', 'TB', 'PB'][power]}"
+
+
+def default_text(column: ColumnDef) -> str | None:
+    """A column's default as SQL: an expression as it is, a value as a literal.
+
+    >>> default_text(ColumnDef(1, "a", "varchar", default_value="it's")), default_text(ColumnDef(1, "a", "int32"))
+    ("'it''s'", None)
+    """
+    value = column.default_value
+    if value is None or column.default_value_type == "expression" or _PLAIN_VALUE.fullmatch(column.type):
+        return value
+    return "'" + value.replace("'", "''") + "'"
 
 
 def without_credentials(path: str) -> str:
@@ -135,8 +149,9 @@ def _column(column: ColumnDef) -> tuple[str, str, str]:
     kind = duckdb_name(column.data_type)
     if not column.nulls_allowed:
         kind += " NOT NULL"
-    if column.default_value is not None:
-        kind += f" DEFAULT {column.default_value}"
+    default = default_text(column)
+    if default is not None:
+        kind += f" DEFAULT {default}"
     return column.name, kind, column.comment or ""
 
 

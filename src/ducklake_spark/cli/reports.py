@@ -7,7 +7,7 @@ from typing import Any
 from ducklake_spark.catalog import inventory
 from ducklake_spark.catalog.create import inspect
 from ducklake_spark.cli.output import Bytes, Result
-from ducklake_spark.display import without_credentials
+from ducklake_spark.display import default_text, without_credentials
 from ducklake_spark.format import paths
 from ducklake_spark.format.changes import changes_text
 from ducklake_spark.format.columns import ColumnDef
@@ -146,6 +146,6 @@ def _column(column: ColumnDef) -> dict[str, Any]:
         "name": column.name,
         "type": duckdb_name(column.data_type),
         "nullable": column.nulls_allowed,
-        "default": column.default_value,
+        "default": default_text(column),
         "comment": column.comment,
     }
