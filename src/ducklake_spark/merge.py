@@ -17,7 +17,14 @@ from ducklake_spark.format.objects import TableDef
 from ducklake_spark.reading import read
 from ducklake_spark.schema import data_type_of
 from ducklake_spark.write.insert import ROW_ID, Target, row_count, rows_to_add
-from ducklake_spark.write.rowlevel import HIDDEN, LOCAL_ROW_ID, assigned_values, delete_matching
+from ducklake_spark.write.rowlevel import (
+    HIDDEN,
+    PLACE,
+    assigned_values,
+    delete_matching,
+    kept_row_id,
+    mentioned,
+)
 
 if TYPE_CHECKING:
     from ducklake_spark.catalog.transaction import Transaction
@@ -61,8 +68,17 @@ class MergeBuilder:
     MergeResult(inserted=1, updated=1, deleted=0)
     """
 
-    def __init__(self, table: Table, source: Any, on: str | Column, *, merge_schema: bool = False) -> None:
+    def __init__(
+        self,
+        table: Table,
+        source: Any,
+        on: str | Column,
+        *,
+        merge_schema: bool = False,
+        names: tuple[str, str] = (TARGET, SOURCE),
+    ) -> None:
         self._table, self._source, self._on, self._merge_schema = table, source, on, merge_schema
+        self._names = names
         self._clauses: list[_Clause] = []
 
     def when_matched(self, condition: Condition = None) -> MatchedClause:
@@ -93,7 +109,14 @@ class MergeBuilder:
             )
         with self._table._change() as (tx, table):
             return _Run(
-                self._table, tx, table, self._source, self._on, self._clauses, self._merge_schema
+                self._table,
+                tx,
+                table,
+                self._source,
+                self._on,
+                self._clauses,
+                merge_schema=self._merge_schema,
+                names=self._names,
             ).run()
 
 
@@ -154,19 +177,31 @@ class _Run:
         source: Any,
         on: str | Column,
         clauses: list[_Clause],
+        *,
         merge_schema: bool,
+        names: tuple[str, str],
     ) -> None:
         self.handle, self.tx, self.table, self.clauses = handle, tx, table, clauses
+        self.target_name, self.source_name = names
         self.lake = handle._lake
         if merge_schema:
             self._add_columns(source)
         self._check_sources(source)
         self.on = F.expr(on) if isinstance(on, str) else on
         # Evaluated once: a source that gives other rows each time cannot tear the merge.
-        self.source = source.localCheckpoint().alias(SOURCE)
+        self.source = source.localCheckpoint().alias(self.source_name)
         self.names = source.columns
         name = (handle.schema_name, handle.name)
-        self.frame = read(self.lake, name, HIDDEN, "long", tx).alias(TARGET)
+        texts = [part for clause in clauses for part in (clause.condition, clause.values)]
+        self.frame = read(self.lake, name, (*HIDDEN, *mentioned(on, texts)), "long", tx).alias(
+            self.target_name
+        )
+
+    def _of_target(self, column: str) -> Column:
+        return F.col(f"{_ticked(self.target_name)}.{column}")
+
+    def _of_source(self, column: str) -> Column:
+        return F.col(f"{_ticked(self.source_name)}.{column}")
 
     def _add_columns(self, source: Any) -> None:
         for part in source.schema.fields:
@@ -227,16 +262,15 @@ class _Run:
         clause = self._clause_of(kind)
         columns = []
         for column in self.table.columns:
-            value = F.col(f"{TARGET}.{_ticked(column.name)}")
+            value = self._of_target(_ticked(column.name))
             for i, each in enumerate(self.clauses):
                 if each.kind == kind and each.action == "update":
                     new = self._assigned(each).get(column.name)
                     if new is not None:
                         value = F.when(F.col(_CLAUSE) == i, new).otherwise(value)
             columns.append(value.alias(column.name))
-        row_id = F.col(f"{TARGET}.rowid")
-        kept = F.when(row_id < F.lit(LOCAL_ROW_ID), row_id).alias(ROW_ID)
-        hidden = [F.col(f"{TARGET}.{name}").alias(name) for name in HIDDEN]
+        kept = kept_row_id(*(self._of_target(name) for name in HIDDEN)).alias(ROW_ID)
+        hidden = [self._of_target(name).alias(name) for name in HIDDEN]
         found = rows.withColumn(_CLAUSE, clause).where(F.col(_CLAUSE).isNotNull())
         return found.select(*columns, kept, *hidden, F.col(_CLAUSE))
 
@@ -251,9 +285,9 @@ class _Run:
 
     def _assigned(self, clause: _Clause) -> dict[str, Column]:
         if clause.values is not None:
-            return assigned_values(clause.values, self.table, prefix=TARGET)
+            return assigned_values(clause.values, self.table, prefix=_ticked(self.target_name))
         return {
-            column.name: F.col(f"{SOURCE}.{_ticked(name)}")
+            column.name: self._of_source(_ticked(name))
             for name in self.names
             if (column := find(self.table.columns, name)) is not None
         }
@@ -264,7 +298,7 @@ class _Run:
             return  # deleting a row twice is deleting it
         keys = [column.name for column in self.table.columns][:3]
         twice = (
-            changes.groupBy(*HIDDEN[:3])
+            changes.groupBy(*PLACE)
             .agg(F.count(F.lit(1)).alias(_COUNT), *(F.first(_ticked(key)).alias(key) for key in keys))
             .where(F.col(_COUNT) > 1)
             .limit(1)
@@ -284,14 +318,14 @@ class _Run:
         rows = self.source.join(self.frame, self.on, "left_anti").withColumn(
             _CLAUSE, self._clause_of("not matched")
         )
-        rows = rows.where(F.col(_CLAUSE).isNotNull()).localCheckpoint().alias(SOURCE)
+        rows = rows.where(F.col(_CLAUSE).isNotNull()).localCheckpoint().alias(self.source_name)
         added = None
         for i, clause in clauses:
             chosen = rows.where(F.col(_CLAUSE) == i)
             if clause.values is None:
-                columns = [F.col(f"{SOURCE}.{_ticked(name)}").alias(name) for name in self.names]
+                columns = [self._of_source(_ticked(name)).alias(name) for name in self.names]
             else:
-                values = assigned_values(clause.values, self.table, prefix=SOURCE)
+                values = assigned_values(clause.values, self.table, prefix=_ticked(self.source_name))
                 columns = [value.alias(name) for name, value in values.items()]
             part = rows_to_add(self._target(), chosen.select(*columns), lambda: self.lake.spark)
             if part is None:

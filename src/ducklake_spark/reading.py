@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
@@ -38,8 +40,12 @@ def read(
     timestamp_ns: TimestampNs,
     tx: Transaction | None = None,
     depth: int = 0,
+    without: frozenset[int] = frozenset(),
 ) -> DataFrame:
-    """The table as the lake's transaction or newest snapshot has it; `depth` counts views in views."""
+    """The table as the lake's transaction or newest snapshot has it.
+
+    `depth` counts views in views; `without` are ids of data files to leave out.
+    """
     tx = tx or lake._view()
     schema, own = lake._resolve(tx, name)
     view = tx.view(schema, own) if tx.table(schema, own) is None else None
@@ -49,6 +55,9 @@ def read(
     options = ReadOptions(timestamp_ns=timestamp_ns, virtual_columns=tuple(virtual_columns))
     info = LakeInfo(lake.name, lake.data_path)
     pending = _pending(lake, tx, table, timestamp_ns)
+    if without:
+        pending = pending or Pending()
+        pending = replace(pending, dropped_files=pending.dropped_files | without)
     return read_table(lake.spark, tx.store, info, schema, table, tx.snapshot, options, pending)
 
 
@@ -91,13 +100,15 @@ def _inlined(
 ) -> DataFrame | None:
     choices = choices_of(lake.spark, timestamp_ns)
     result: DataFrame | None = None
-    row_id = _LOCAL_ROW_ID
+    place = _LOCAL_ROW_ID
     for batch in edit.batches:
         nodes = tuple(
             (node.column_id, node.name, node.type, parent) for node, parent in walk_all(batch.layout)
         )
-        rows = [(row_id + i, None, *row) for i, row in enumerate(batch.rows)]
-        row_id += len(rows)
+        rows = []
+        for kept, row in zip_longest(batch.row_ids, batch.rows):
+            rows.append((place if kept is None else kept, place, *row))
+            place += 1
         if not rows:
             continue
         arrow = decode(rows, InlinedTable("pending", 0, nodes), table.columns, tx.store.kind, choices)

@@ -6,6 +6,7 @@ import copy
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.catalog import ddl
@@ -13,7 +14,7 @@ from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.errors import DuckLakeError, InvalidInputError, TransactionError
 from ducklake_spark.format.columns import ColumnDef, find, resolve
 from ducklake_spark.format.duckdb_sql import quote_if_needed
-from ducklake_spark.format.edits import EmptyTable
+from ducklake_spark.format.edits import EmptyTable, InsertFiles
 from ducklake_spark.format.names import Name, split_name
 from ducklake_spark.format.objects import TableDef, is_local
 from ducklake_spark.format.types import NESTED, DataType, duckdb_name
@@ -238,7 +239,41 @@ class Table:
                 self._delete(tx, table, where)
             return _apply(tx, added)
 
-    def delete(self, condition: str | Column | None = None) -> int:
+    def overwrite_partitions(self, rows: Any) -> int:
+        """Replaces each partition that `rows` have a row for, in one snapshot; all others stay.
+
+        >>> table = getfixture("lake").create_table("t", {"day": "int", "n": "int"}, partitioned_by=["day"])
+        >>> table.insert([(1, 10), (1, 11), (2, 20)]), table.overwrite_partitions([(2, 21), (3, 30)])
+        (3, 2)
+        >>> sorted(map(tuple, table.to_df().collect()))
+        [(1, 10), (1, 11), (2, 21), (3, 30)]
+
+        Returns:
+            How many rows were added.
+
+        Raises:
+            InvalidInputError: The table is not partitioned.
+        """
+        from ducklake_spark.reading import read
+        from ducklake_spark.write.insert import Target, rows_to_add
+        from ducklake_spark.write.partitions import replaced, require_keys
+        from ducklake_spark.write.rowlevel import PLACE
+
+        with self._change() as (tx, table):
+            target = Target(tx, tx.schema_of(table.schema_id), table, self._lake.data_path)
+            require_keys(target)
+            self._require_plain()
+            added = rows_to_add(replace(target, always_files=True), rows, lambda: self._lake.spark)
+            if not isinstance(added, InsertFiles):
+                return 0
+            name = (self._schema_name, self._name)
+            for change in replaced(
+                target, added, lambda without: read(self._lake, name, PLACE, "long", tx, without=without)
+            ):
+                tx.apply(change)
+            return _apply(tx, added)
+
+    def delete(self, condition: str | Column | None = None, *, alias: str | None = None) -> int:
         """Deletes the rows for which the condition holds; all of them without one. Earlier snapshots keep them.
 
         >>> table = getfixture("lake").create_table("t", {"a": "int"})
@@ -247,6 +282,7 @@ class Table:
 
         Args:
             condition: SQL text or a Column.
+            alias: What the condition calls the table.
 
         Returns:
             How many rows.
@@ -254,23 +290,30 @@ class Table:
         if condition is None:
             return self.truncate()
         with self._change() as (tx, table):
-            return self._delete(tx, table, condition)
+            return self._delete(tx, table, condition, alias)
 
-    def _delete(self, tx: Transaction, table: TableDef, condition: str | Column) -> int:
+    def _delete(
+        self, tx: Transaction, table: TableDef, condition: str | Column, alias: str | None = None
+    ) -> int:
         from ducklake_spark.reading import read
-        from ducklake_spark.scan.read import FILE_ID
         from ducklake_spark.write.insert import Target
-        from ducklake_spark.write.rowlevel import delete_matching
+        from ducklake_spark.write.rowlevel import PLACE, delete_matching, mentioned
 
-        hidden = (FILE_ID, "filename", "file_row_number")
-        frame = read(self._lake, (self._schema_name, self._name), hidden, "long", tx)
+        virtual = (*PLACE, *mentioned(condition))
+        frame = read(self._lake, (self._schema_name, self._name), virtual, "long", tx)
         target = Target(tx, tx.schema_of(table.schema_id), table, self._lake.data_path)
-        change, count = delete_matching(target, frame.where(condition))
+        change, count = delete_matching(target, _called(frame, alias).where(condition))
         if change is not None:
             tx.apply(change)
         return count
 
-    def update(self, assignments: Mapping[str, Any], condition: str | Column | None = None) -> int:
+    def update(
+        self,
+        assignments: Mapping[str, Any],
+        condition: str | Column | None = None,
+        *,
+        alias: str | None = None,
+    ) -> int:
         """Gives columns new values in the rows for which the condition holds. The rows keep their row ids.
 
         >>> table = getfixture("lake").create_table("t", {"a": "int", "b": "varchar"})
@@ -280,18 +323,21 @@ class Table:
         Args:
             assignments: By column, or by the path of a field, SQL text, a Column or a plain value that is no text.
             condition: SQL text or a Column; all rows without one.
+            alias: What condition and values call the table.
 
         Returns:
             How many rows.
         """
         from ducklake_spark.reading import read
         from ducklake_spark.write.insert import Target, rows_to_add
-        from ducklake_spark.write.rowlevel import HIDDEN, changed_rows, delete_matching
+        from ducklake_spark.write.rowlevel import HIDDEN, changed_rows, delete_matching, mentioned
 
         if not assignments:
             raise InvalidInputError(f'The update of table "{self._name}" assigns no column.')
         with self._change() as (tx, table):
-            frame = read(self._lake, (self._schema_name, self._name), HIDDEN, "long", tx)
+            virtual = (*HIDDEN, *mentioned(condition, *assignments.values()))
+            frame = read(self._lake, (self._schema_name, self._name), virtual, "long", tx)
+            frame = _called(frame, alias)
             matching = frame if condition is None else frame.where(condition)
             changed = changed_rows(matching, assignments, table)
             schema = tx.schema_of(table.schema_id)
@@ -359,10 +405,14 @@ class Table:
         from ducklake_spark.write.insert import Target, rows_to_add
 
         lake = self._lake
-        if lake._config.encrypted:
-            raise DuckLakeError(f'The lake "{lake.name}" is encrypted: writing to it needs a later version.')
+        self._require_plain()
         target = Target(tx, tx.schema_of(table.schema_id), table, lake.data_path)
         return rows_to_add(target, rows, lambda: lake.spark)
+
+    def _require_plain(self) -> None:
+        lake = self._lake
+        if lake._config.encrypted:
+            raise DuckLakeError(f'The lake "{lake.name}" is encrypted: writing to it needs a later version.')
 
     # The table itself.
 
@@ -418,6 +468,10 @@ class Table:
     def _change(self) -> Iterator[tuple[Transaction, TableDef]]:
         with self._lake._change() as tx:
             yield tx, self._find(tx)
+
+
+def _called(frame: DataFrame, alias: str | None) -> DataFrame:
+    return frame if alias is None else frame.alias(alias)
 
 
 def _path(table: TableDef, name: Name) -> Sequence[str]:

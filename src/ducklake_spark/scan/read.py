@@ -46,6 +46,14 @@ VIRTUAL_COLUMNS: Mapping[str, spark_types.DataType] = {
 FILE_ID = "__ducklake_file_id"
 """Asked for like a virtual column, for changes of single rows: the id of the row's data file, NULL for inlined rows."""
 
+_HIDDEN = "__ducklake_hidden_"
+
+
+def hidden(name: str) -> str:
+    """A virtual column under a name that no column of a table hides, for those who must not mistake it."""
+    return _HIDDEN + name
+
+
 _PENDING_ROW_ID, _PENDING_FILE_ROWS = 2 * 10**18, 10**10
 _BROADCAST_POSITIONS = 20_000_000
 """More deleted rows than this are not sent to every executor; Spark joins them as it sees fit."""
@@ -74,7 +82,7 @@ class Pending:
         data_files: Files it wrote, with the table's present columns; their ids are negative.
         dropped_files: Ids of committed data files that it ended.
         deleted: Deleted positions by data file id.
-        inlined: Rows it inlined: the table's columns, `ROW_ID` and `SNAPSHOT_ID`.
+        inlined: Rows it inlined: the table's columns, `ROW_ID`, and in `SNAPSHOT_ID` what tells them apart.
         deleted_inlined: Row ids that it deleted, by the name of the inlined table.
         emptied: Whether no committed row is left.
     """
@@ -136,7 +144,7 @@ def _require_readable(spark: SparkSession, plan: ScanPlan) -> None:
 def _wanted(options: ReadOptions, table: TableDef) -> tuple[str, ...]:
     own = {fold(column.name) for column in table.columns}
     for name in options.virtual_columns:
-        if name not in VIRTUAL_COLUMNS and name != FILE_ID:
+        if name.removeprefix(_HIDDEN) not in VIRTUAL_COLUMNS and name != FILE_ID:
             raise InvalidInputError(
                 f'There is no virtual column "{name}".{did_you_mean(name, VIRTUAL_COLUMNS)} There are '
                 f"{', '.join(VIRTUAL_COLUMNS)}."
@@ -244,7 +252,10 @@ class _Reader:
     def __init__(
         self, spark: SparkSession, store: Store, plan: ScanPlan, virtual: tuple[str, ...], pending: Pending
     ) -> None:
-        self.spark, self.store, self.plan, self.virtual, self.pending = spark, store, plan, virtual, pending
+        self.spark, self.store, self.plan, self.pending = spark, store, plan, pending
+        self.virtual = {name: name.removeprefix(_HIDDEN) for name in virtual}
+        """Virtual columns: what they are called, and which they are."""
+        self.wanted = frozenset(self.virtual.values())
         self.choices: TypeChoices = plan.choices
         self.columns: tuple[ColumnDef, ...] = plan.table.columns
 
@@ -274,36 +285,38 @@ class _Reader:
             for column in self.columns
         ]
         kinds = {**VIRTUAL_COLUMNS, FILE_ID: spark_types.LongType()}
-        virtual = [spark_types.StructField(name, kinds[name]) for name in self.virtual]
+        virtual = [spark_types.StructField(name, kinds[which]) for name, which in self.virtual.items()]
         return spark_types.StructType(fields + virtual)
 
     def _with_virtual_inlined(self, rows: DataFrame, table_name: str | None) -> DataFrame:
+        is_pending = table_name is None
         made = {
             "rowid": F.col(ROW_ID),
-            "snapshot_id": F.col(SNAPSHOT_ID),
+            "snapshot_id": F.lit(None).cast("long") if is_pending else F.col(SNAPSHOT_ID),
             "filename": F.lit(table_name).cast("string"),
-            "file_row_number": F.col(ROW_ID),
+            # A pending version of an old row has the old row's id, and so is known by its place.
+            "file_row_number": F.col(SNAPSHOT_ID if is_pending else ROW_ID),
             FILE_ID: F.lit(None).cast("long"),
         }
         own = [F.col(_quoted(column.name)) for column in self.columns]
-        return rows.select(*own, *(made[name].alias(name) for name in self.virtual))
+        return rows.select(*own, *(made[which].alias(name) for name, which in self.virtual.items()))
 
     # Files
 
     def _group(self, group: FileGroup) -> DataFrame:
         key = group.key
         has_deletes = key.has_deletes or bool(self.pending.deleted)
-        wants_lineage = any(name in ("rowid", "snapshot_id") for name in self.virtual)
+        wants_lineage = any(name in ("rowid", "snapshot_id") for name in self.wanted)
         by_id = key.mapping_id is None
         fields = [part.field for part in group.recipes if part.field is not None]
-        row_id = _internal(ROW_ID_NAME, ROW_ID_FIELD, fields) if by_id and "rowid" in self.virtual else None
+        row_id = _internal(ROW_ID_NAME, ROW_ID_FIELD, fields) if by_id and "rowid" in self.wanted else None
         stamp = (
             _internal(SNAPSHOT_ID_NAME, SNAPSHOT_ID_FIELD, fields)
-            if by_id and (key.is_filtered or "snapshot_id" in self.virtual)
+            if by_id and (key.is_filtered or "snapshot_id" in self.wanted)
             else None
         )
         physical = spark_types.StructType(fields + [extra for extra in (row_id, stamp) if extra is not None])
-        needs_id = has_deletes or FILE_ID in self.virtual
+        needs_id = has_deletes or FILE_ID in self.wanted
         code = _code_of(group, needs_id, wants_lineage)
         is_packed = code.fits
         code = code if is_packed else _code_of(group, True, False)
@@ -331,7 +344,7 @@ class _Reader:
             metadata = RowSource(F.col(_PATH), F.col(_POSITION), F.col(_ID))
             lineage = replace(lineage, metadata=metadata, looked_up=True)
         helpers = [metadata.position.alias(_POSITION), lineage.number("data_file_id").alias(_FILE)]
-        virtual = [lineage.virtual(name).alias(name) for name in self.virtual]
+        virtual = [lineage.virtual(which).alias(name) for name, which in self.virtual.items()]
         frame = frame.select(*made, *virtual, *helpers)
         if has_deletes:
             frame = self._without_deleted(frame)
@@ -367,7 +380,7 @@ class _Reader:
         choices = replace(self.choices, exact_integers=True)
         recipes = tuple(recipe(column, choices, history=History()) for column in self.columns)
         fields = [part.field for part in recipes if part.field is not None]
-        row_id = _internal(ROW_ID_NAME, ROW_ID_FIELD, fields) if "rowid" in self.virtual else None
+        row_id = _internal(ROW_ID_NAME, ROW_ID_FIELD, fields) if "rowid" in self.wanted else None
         physical = spark_types.StructType(fields + ([row_id] if row_id is not None else []))
         frame, rows = self._relation(FixedFiles(self.plan, self.pending.data_files), physical, True)
         embedded = F.col(row_id.name) if row_id is not None else F.lit(None).cast("long")
@@ -382,7 +395,9 @@ class _Reader:
         }
         helpers = [rows.position.alias(_POSITION), rows.code.alias(_FILE)]
         frame = frame.select(
-            *(part.column() for part in recipes), *(made[name].alias(name) for name in self.virtual), *helpers
+            *(part.column() for part in recipes),
+            *(made[which].alias(name) for name, which in self.virtual.items()),
+            *helpers,
         )
         if self.pending.deleted:
             frame = self._without_deleted(frame)

@@ -24,8 +24,14 @@ from ducklake_spark.format.edits import DeleteRows, TableEdit
 from ducklake_spark.format.names import split_name
 from ducklake_spark.format.objects import TableDef, is_local, uuid7
 from ducklake_spark.format.types import fold
-from ducklake_spark.scan.read import FILE_ID
+from ducklake_spark.scan.read import FILE_ID, VIRTUAL_COLUMNS, hidden
 from ducklake_spark.write.insert import ROW_ID, Target, local_path
+
+_FILENAME, _POSITION = hidden("filename"), hidden("file_row_number")
+PLACE = (FILE_ID, _FILENAME, _POSITION)
+"""What must be known of rows that are deleted."""
+HIDDEN = (*PLACE, hidden("rowid"))
+"""What must be known of rows that are changed."""
 
 _RESULT = pa.schema([("info", pa.string())])
 _FIELDS = "{file_path: 2147483646, pos: 2147483645, _ducklake_internal_snapshot_id: 2147483539}"
@@ -129,7 +135,7 @@ def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, i
 
     Args:
         target: The table.
-        matching: A DataFrame with the columns `FILE_ID`, `filename` and `file_row_number` of the rows to delete.
+        matching: A DataFrame with the columns of `PLACE` of the rows to delete.
     """
     tx, table = target.tx, target.table
     edit = tx.edits.tables.get(table.table_id)
@@ -137,9 +143,9 @@ def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, i
     encoding = DeleteEncoding(
         local_path(target.folder), target.inline_limit, tx.snapshot.snapshot_id + 1, files
     )
-    name = F.when(F.col(FILE_ID).isNull(), F.col("filename"))
+    name = F.when(F.col(FILE_ID).isNull(), F.col(_FILENAME))
     grouped = (
-        matching.select(F.col(FILE_ID).alias("f"), name.alias("n"), F.col("file_row_number").alias("p"))
+        matching.select(F.col(FILE_ID).alias("f"), name.alias("n"), F.col(_POSITION).alias("p"))
         .groupBy("f", "n")
         .agg(F.collect_list("p").alias("p"))
     )
@@ -275,7 +281,7 @@ def _inlined_counts(target: Target) -> dict[int, int]:
 
 
 LOCAL_ROW_ID = 10**18
-"""Row ids from here on are of rows that are not committed; a new version of such a row gets a new id."""
+"""Row ids from here on are of rows that this transaction inserted; a new version of such a row gets a new id."""
 
 
 def changed_rows(frame: Any, assignments: Mapping[str, Any], table: TableDef) -> Any:
@@ -291,13 +297,25 @@ def changed_rows(frame: Any, assignments: Mapping[str, Any], table: TableDef) ->
         NotFoundError: There is no such column.
     """
     values = assigned_values(assignments, table)
-    row_id = F.when(F.col("rowid") < F.lit(LOCAL_ROW_ID), F.col("rowid"))
+    row_id = kept_row_id(*(F.col(name) for name in HIDDEN))
     selected = [values.get(column.name, _column(column.name)).alias(column.name) for column in table.columns]
     return frame.select(*selected, row_id.alias(ROW_ID), *(F.col(name) for name in HIDDEN)).localCheckpoint()
 
 
-HIDDEN = (FILE_ID, "filename", "file_row_number", "rowid")
-"""What must be known of rows that are changed."""
+def kept_row_id(file_id: Any, filename: Any, position: Any, row_id: Any) -> Any:
+    """The id that a new version of a row keeps; none if this transaction inserted the row.
+
+    Committed rows keep whatever they have: the reference leaves ids as high as those of uncommitted rows in files
+    whose rows were updated in the transaction that inserted them.
+    """
+    is_committed = (file_id >= 0) | (file_id.isNull() & filename.isNotNull())
+    return F.when(is_committed | (row_id < F.lit(LOCAL_ROW_ID)), row_id)
+
+
+def mentioned(*parts: Any) -> tuple[str, ...]:
+    """The virtual columns that conditions and values may speak of, as far as their texts show."""
+    text = " ".join(map(str, parts)).lower()
+    return tuple(name for name in VIRTUAL_COLUMNS if name in text)
 
 
 def _column(name: str, prefix: str | None = None) -> Any:
