@@ -22,8 +22,11 @@ def start_spark(settings: Mapping[str, str]) -> SparkSession:
         DuckLakeError: Spark cannot be started.
     """
     from pyspark.errors import PySparkException
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
+    # PySpark logs an error of a query, with the whole stack, before it raises it.
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
