@@ -49,6 +49,8 @@ class Target:
     data_path: str
     has_row_ids: bool = False
     """Whether the rows are new versions of old ones: they bring their row ids in the column `ROW_ID`."""
+    always_files: bool = False
+    """Whether even few rows become files, because their partition values must be known."""
 
     @property
     def folder(self) -> str:
@@ -60,7 +62,7 @@ class Target:
     def inline_limit(self) -> int:
         """Up to how many rows go into the catalog."""
         table = self.table
-        if not self.tx.can_inline(table):
+        if self.always_files or not self.tx.can_inline(table):
             return 0
         return self.tx.options.inlining_limit(schema_id=table.schema_id, table_id=table.table_id)
 
