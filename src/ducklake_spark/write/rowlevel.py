@@ -17,13 +17,14 @@ import pyarrow as pa
 from pyspark.sql import Column as ColumnType
 from pyspark.sql import functions as F
 
-from ducklake_spark.errors import DuckLakeError, InvalidInputError
+from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.columns import find, require_field_parent, resolve
 from ducklake_spark.format.data import DeleteFile, FileDeletes
 from ducklake_spark.format.edits import DeleteRows, TableEdit
 from ducklake_spark.format.names import split_name
 from ducklake_spark.format.objects import TableDef, is_local, uuid7
 from ducklake_spark.format.types import fold
+from ducklake_spark.scan.deletes import vector_positions
 from ducklake_spark.scan.read import FILE_ID, VIRTUAL_COLUMNS, hidden
 from ducklake_spark.write.insert import ROW_ID, Target, local_path
 
@@ -52,6 +53,8 @@ class _File:
     delete_id: int | None = None
     delete_path: tuple[str, bool] | None = None
     """The committed delete file as `files_scheduled_for_deletion` names it."""
+    is_vector: bool = False
+    """The delete file is a deletion vector; what takes its place is a Parquet file."""
     pending: bool = False
     """The delete file is of this transaction: it is merged, not replaced."""
 
@@ -92,7 +95,12 @@ class DeleteEncoding:
         with duckdb.connect(":memory:", config={"threads": 1}) as connection:
             connection.register("added", pa.table({"pos": pa.array(positions, pa.int64())}))
             parts = [f"SELECT pos, CAST({self.stamp} AS BIGINT) AS s FROM added"]
-            if file.delete_file is not None:
+            if file.delete_file is not None and file.is_vector:
+                with open(file.delete_file, "rb") as vector:
+                    gone = vector_positions(vector.read(), file.delete_file)
+                connection.register("old", pa.table({"pos": pa.array(gone, pa.int64())}))
+                parts.append(f"SELECT pos, CAST({file.delete_begin} AS BIGINT) AS s FROM old")
+            elif file.delete_file is not None:
                 old = "'" + file.delete_file.replace("'", "''") + "'"
                 names = connection.execute(f"SELECT * FROM read_parquet({old}) LIMIT 0").description or []
                 stamped = any(column[0] == "_ducklake_internal_snapshot_id" for column in names)
@@ -234,11 +242,6 @@ def _files(target: Target, edit: TableEdit | None) -> dict[int, _File]:
     for file_id, path, relative, count, delete_id, delete_path, delete_relative, deleted, begin, kind in rows:
         file = _File(local_path(folder + path if relative else path), int(count), gone.get(file_id, 0))
         if delete_id is not None:
-            if kind != "parquet":
-                raise DuckLakeError(
-                    f'Cannot delete from table "{table.name}": data file {file_id} has a deletion vector '
-                    f"({delete_path}). Rewrite the table's files first (ducklake_rewrite_data_files in DuckDB)."
-                )
             whole = folder + delete_path if delete_relative else delete_path
             inside = whole.startswith(target.data_path)
             scheduled = (whole[len(target.data_path) :] if inside else whole, inside)
@@ -249,6 +252,7 @@ def _files(target: Target, edit: TableEdit | None) -> dict[int, _File]:
                 delete_begin=int(begin),
                 delete_id=int(delete_id),
                 delete_path=scheduled,
+                is_vector=kind == "puffin",
             )
         found[int(file_id)] = _with_pending(file, edit.deletes.get(file_id) if edit else None)
     return found
@@ -265,6 +269,7 @@ def _with_pending(file: _File, deletes: FileDeletes | None) -> _File:
         delete_file=deletes.file.whole_path,
         delete_count=deletes.file.delete_count,
         delete_begin=file.delete_begin if deletes.file.begin_snapshot is not None else 0,
+        is_vector=False,
         pending=True,
     )
 
