@@ -767,7 +767,7 @@ class Lake:
             start: The first snapshot: a version, or a time (the first snapshot from then on).
             end: The last snapshot: a version, or a time (the last snapshot until then); the newest without one.
             net: Only what became of each row in sum: nothing for a row that came and went, one pair of images for a
-                row that was updated many times. `snapshot_id` is then that of its last change.
+                row that was updated many times. `snapshot_id` says when the image that is shown came or went.
             timestamp_ns: Show nanosecond timestamps as "long" (nothing is lost) or "micros".
 
         Raises:

@@ -127,14 +127,13 @@ class ChangeReader:
         )
         joined = new.alias("n").join(old.alias("o"), same, "full_outer")
         is_new, is_old = F.col(f"n.{_AT}").isNotNull(), F.col(f"o.{_AT}").isNotNull()
-        last = F.coalesce(F.col(f"n.{_AT}"), F.col(f"o.{_AT}"))
 
         def image(side: str, exists: Column, pair: str, single: str) -> Column:
             kind = F.when(is_new & is_old, F.lit(pair)).otherwise(F.lit(single))
-            values = [F.col(f"{side}.{name}").alias(name) for name in (*self.names, _ROW)]
+            values = [F.col(f"{side}.{name}").alias(name) for name in (*self.names, _ROW, _AT)]
             return F.when(
                 exists & (is_update | ~(is_new & is_old)),
-                F.struct(*values, last.alias(_AT), kind.alias("k")),
+                F.struct(*values, kind.alias("k")),
             )
 
         images = F.array(
