@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import typer
+
 from ducklake_spark.catalog import inventory
 from ducklake_spark.cli.connect import WrongUse
 from ducklake_spark.cli.output import Format, write
@@ -28,13 +30,21 @@ def run(lake: Lake, text: str, dialect: str, fmt: Format, limit: int) -> None:
     from ducklake_spark.cli.frames import result_of
     from ducklake_spark.sql.parse import parse
 
-    statements = [statement.text for statement in parse(text, dialect)]
+    statements = parse(text, dialect)
     if not statements:
         raise WrongUse("There is no statement to run.")
     for number, statement in enumerate(statements, start=1):
-        frame = lake.sql(statement, dialect=dialect)
-        if fmt is Format.table or number == len(statements):
+        frame = lake.sql(statement.text, dialect=dialect)
+        if fmt is Format.table and not statement.is_query and frame.columns == ["Count"]:
+            _show_count([row[0] for row in frame.take(1)])
+        elif fmt is Format.table or number == len(statements):
             write(result_of(frame, fmt, limit), fmt, limit=limit)
+
+
+def _show_count(counts: Sequence[int]) -> None:
+    """How many rows a statement changed; one that changes no rows says nothing."""
+    for count in counts:
+        typer.echo(f"{count} row changed" if count == 1 else f"{count} rows changed")
 
 
 def require_no_transaction(lake: Lake) -> None:
