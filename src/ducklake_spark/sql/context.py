@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
-from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.errors import InvalidInputError, NotFoundError
 from ducklake_spark.format.duckdb_sql import Expression
 from ducklake_spark.format.types import fold
 from ducklake_spark.sql import queries
-from ducklake_spark.sql.grammar_queries import first_line, parse_query_text
+from ducklake_spark.sql.grammar_queries import QUERY_DIALECTS, first_line, parse_query_text
 from ducklake_spark.sql.nodes import Name, Piece
 
 if TYPE_CHECKING:
@@ -70,6 +70,16 @@ class Context:
                 at = piece.stop
         return "".join(parts)
 
+    def quoted(self, name: str) -> str:
+        """A name in the quotes of the dialect."""
+        mark = '"' if self.dialect == "duckdb" else "`"
+        return mark + name.replace(mark, mark * 2) + mark
+
+    def is_string(self, piece: Piece) -> bool:
+        """Whether a piece is a text in quotes."""
+        tree = parse_query_text(self.source(piece), self.dialect)
+        return isinstance(tree, exp.Literal) and bool(tree.is_string)
+
     def duckdb_text(self, piece: Piece) -> str:
         """An expression in DuckDB's dialect, for what the catalog keeps."""
         text = self.source(piece)
@@ -94,20 +104,61 @@ class Context:
         text = self.in_place(ctes, query)
         if ctes is not None and self.source(query).upper().startswith("WITH"):
             text = f"{self.in_place(ctes)} SELECT * FROM ({self.source(query)})"
-        return self.frame_of(text)
+        return self.frame_of(text, ctes, query)
 
-    def frame_of(self, text: str) -> DataFrame:
-        """The rows of a query that was put together from pieces."""
+    def frame_of(self, text: str, *pieces: Piece | None) -> DataFrame:
+        """The rows of a query that was put together from these pieces, in this order."""
         tree = parse_query_text(text, self.dialect)
-        return queries.frame_of_tree(self.lake, tree, text, self.dialect, self.args)
+        return queries.frame_of_tree(self.lake, tree, text, self.dialect, self._args_of(pieces))
+
+    def _args_of(self, pieces: Sequence[Piece | None]) -> Args:
+        """The parameters in these pieces: those without a name count in the whole text."""
+        if self.args is None or isinstance(self.args, Mapping):
+            return self.args
+        places = self._markers()
+        if len(places) > len(self.args):
+            raise InvalidInputError(
+                f"The statement has {len(places)} parameters, and args= has {len(self.args)}."
+            )
+        return [
+            self.args[i]
+            for piece in pieces
+            if piece is not None
+            for i, place in enumerate(places)
+            if piece.start <= place < piece.stop
+        ]
+
+    def _markers(self) -> list[int]:
+        """Where each `?` stands."""
+        tokens = sqlglot.tokenize(self.text, read=QUERY_DIALECTS[self.dialect])
+        return [token.start for token in tokens if token.token_type == TokenType.PLACEHOLDER]
 
     @contextmanager
     def expression(self, piece: Piece) -> Iterator[str]:
         """An expression in Spark's SQL; its subqueries work until the block ends."""
-        text = self.in_place(piece)
+        text = self.source(piece)
         tree = parse_query_text(text, self.dialect)
-        with queries.bound(self.lake, tree, text, self.dialect, self.args) as found:
+        with queries.bound(self.lake, self._filled(tree, piece), text, self.dialect) as found:
             yield found
+
+    def _filled(self, tree: exp.Expr, piece: Piece) -> exp.Expr:
+        """The tree with the values of its parameters, since an expression has no parameters in Spark."""
+        markers = list(tree.find_all(exp.Placeholder, bfs=False))
+        if self.args is None or not markers:
+            return tree
+        args = self._args_of([piece])
+        if isinstance(args, Mapping):
+            values = [args[marker.name] for marker in markers if marker.name in args]
+        else:
+            values = list(args or ())
+        if len(values) != len(markers):
+            raise InvalidInputError(f"args= lacks a value for a parameter of {self.source(piece)}")
+        for marker, value in zip(markers, values, strict=True):
+            filled = _literal(value)
+            if marker is tree:
+                return filled
+            marker.replace(filled)
+        return tree
 
     def value(self, piece: Piece) -> Any:
         """The value of an expression without columns."""
@@ -121,7 +172,7 @@ class Context:
             return None
         if isinstance(tree, exp.Column) and len(tree.parts) == 1:
             return tree.name  # `SET x = word`
-        [row] = self.frame_of(f"SELECT {text}").collect()
+        [row] = self.frame_of(f"SELECT {text}", piece).collect()
         return row[0]
 
     # Transactions.
@@ -146,9 +197,18 @@ class Context:
         """A failure inside is one of the rows, not of the statement: as in DuckDB, it ends the transaction."""
         try:
             yield
+        except NotFoundError:
+            raise
         except BaseException:
             self.lake._abort()
             raise
+
+
+def _literal(value: Any) -> exp.Expr:
+    try:
+        return exp.convert(value)
+    except ValueError as error:
+        raise InvalidInputError(f"{value!r} cannot be the value of a parameter here.") from error
 
 
 def _number(text: str) -> int | float:

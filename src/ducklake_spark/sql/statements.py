@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ducklake_spark.errors import DuckLakeError, InvalidInputError
-from ducklake_spark.sql import calls, ddl, nodes, show
+from ducklake_spark.errors import ConstraintError, DuckLakeError, InvalidInputError
+from ducklake_spark.sql import calls, ddl, dml, merges, nodes, show
 from ducklake_spark.sql.context import Context
 from ducklake_spark.sql.grammar import LakeStatement
+from ducklake_spark.sql.grammar_queries import first_line
 from ducklake_spark.sql.parse import Statement, shortened
 
 if TYPE_CHECKING:
@@ -31,12 +32,34 @@ def execute(
     try:
         answer = _execute(context, tree.node)
     except DuckLakeError as error:
-        if statement.text in str(error):
-            raise
         raise type(error)(f"{error} The statement is: {shortened(statement.text)}") from error
+    except Exception as error:
+        found = _of_spark(error)
+        if found is None:
+            raise
+        raise found(f"{_message(error)} The statement is: {shortened(statement.text)}") from error
     if answer is None or isinstance(answer, int):
         return _counted(lake, answer)
     return answer
+
+
+def _of_spark(error: Exception) -> type[DuckLakeError] | None:
+    """What kind of error of ours an error of Spark is."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    if isinstance(error, PySparkException):
+        condition = error.getCondition()
+        return ConstraintError if condition == "USER_RAISED_EXCEPTION" else InvalidInputError
+    return DuckLakeError if isinstance(error, Py4JError) else None
+
+
+def _message(error: Exception) -> str:
+    """What Spark says, without its plans and stacks."""
+    text = first_line(getattr(error, "getMessage", lambda: None)() or error)
+    for end in (" == SQL", " == DataFrame ==", " JVM stacktrace", ";"):
+        text = text.split(end, 1)[0]
+    return text
 
 
 def _counted(lake: Lake, count: int | None) -> DataFrame:
@@ -45,10 +68,7 @@ def _counted(lake: Lake, count: int | None) -> DataFrame:
 
 
 def _execute(context: Context, node: nodes.Node) -> DataFrame | int | None:
-    run = _EXECUTE.get(type(node))
-    if run is None:
-        raise InvalidInputError(f"{type(node).__name__} is not done yet.")
-    answer: DataFrame | int | None = run(context, node)
+    answer: DataFrame | int | None = _EXECUTE[type(node)](context, node)
     return answer
 
 
@@ -60,6 +80,11 @@ _EXECUTE: dict[type, Callable[[Context, Any], Any]] = {
     nodes.Drop: ddl.drop,
     nodes.Alter: ddl.alter,
     nodes.CommentOn: ddl.comment_on,
+    nodes.Insert: dml.insert,
+    nodes.Update: dml.update,
+    nodes.Delete: dml.delete,
+    nodes.Merge: merges.merge,
+    nodes.Truncate: dml.truncate,
     nodes.Transaction: calls.transaction,
     nodes.Use: calls.use,
     nodes.Call: calls.call,
