@@ -17,7 +17,7 @@ import ducklake_spark
 from ducklake_spark.catalog.location import parse_location
 from tests.cli.conftest import Run
 from tests.interop.oracle import literal
-from tests.servers import PASSWORD, PostgresServer
+from tests.servers import MYSQL_PASSWORD, PASSWORD, MySQLServer, PostgresServer
 
 
 @pytest.fixture
@@ -129,3 +129,23 @@ def test_the_password_is_asked_for_and_not_shown(postgres_lake: dict[str, str], 
     assert child.exitstatus == 0
     assert json.loads(child.before or "")["catalog_type"] == "postgres"
     assert PASSWORD not in (child.before or "")
+
+
+def test_the_option_file_of_mysql_holds_the_password(
+    run: Run, mysql_server: MySQLServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = f"ducklake:mysql:{mysql_server.fresh_database()}"
+    ducklake_spark.attach(location, data_path=tmp_path / "data").close()
+    parameters = dict(parse_location(location).parameters)
+    lines = [f"{key} = {parameters[key]}" for key in ("user", "password", "host", "port")]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert run("info", f"mysql:database={parameters['database']}").code == 1
+    (tmp_path / ".my.cnf").write_text("\n".join(["[client]", *lines]), encoding="utf-8")
+    answer = run("info", f"mysql:database={parameters['database']}", "-o", "json")
+    assert json.loads(answer.out)["catalog_type"] == "mysql"
+    elsewhere = run("info", f"mysql:host=localhost port=1 database={parameters['database']}")
+    assert "cannot be opened" in elsewhere.err
+    (tmp_path / ".my.cnf").write_text(f"password = {MYSQL_PASSWORD}", encoding="utf-8")
+    broken = run("info", f"mysql:database={parameters['database']}")
+    assert "mend it" in broken.err
+    assert MYSQL_PASSWORD not in answer.out + elsewhere.err + broken.err

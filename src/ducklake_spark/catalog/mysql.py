@@ -5,12 +5,14 @@ DDL is not transactional there, and writers take turns by a named lock.
 
 from __future__ import annotations
 
+import configparser
 import datetime
 import decimal
 import hashlib
+import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -23,6 +25,7 @@ from .tables import TABLES
 try:
     import pymysql
     from pymysql.constants import CLIENT
+    from pymysql.optionfile import Parser
 except ImportError as error:
     raise MissingDriverError(
         'A MySQL catalog needs the driver PyMySQL: pip install "ducklake-spark[mysql]"'
@@ -336,7 +339,25 @@ def _bundles(rows: Sequence[Row]) -> Iterator[str]:
         yield ", ".join(bundle)
 
 
-def _connect_options(parameters: Any) -> dict[str, Any]:
+def _of_option_file(given: Mapping[str, str]) -> dict[str, str]:
+    """What the user's option file says; of the server only when none is given, because a socket would win."""
+    file = os.path.expanduser("~/.my.cnf")
+    wanted = ["user", "password"]
+    if "host" not in given and "socket" not in given:
+        wanted += ["host", "port", "socket"]
+    parser = Parser(strict=False)
+    try:
+        parser.read(file, encoding="utf-8")
+        section = dict(parser.items("client")) if parser.has_section("client") else {}
+        found = {key: parser.get("client", key) for key in wanted if section.get(key)}
+        int(found.get("port", 0))
+    except (configparser.Error, ValueError):  # what it says may quote the password
+        raise InvalidInputError(f"The option file {file} is not one that MySQL can read: mend it.") from None
+    return found
+
+
+def _connect_options(given: Mapping[str, str]) -> dict[str, Any]:
+    parameters = {**_of_option_file(given), **given}
     options: dict[str, Any] = {
         "host": parameters.get("host") or "localhost",
         "port": int(parameters.get("port") or 0) or 3306,

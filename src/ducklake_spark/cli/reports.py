@@ -53,9 +53,10 @@ def tables(lake: Lake, schema: str | None = None) -> Result:
     for each in view.schemas():
         if schema is not None and each.name.lower() != schema.lower():
             continue
-        for entry in view.reader.tables(each.schema_id):
-            size = sizes.get(entry.object_id, inventory.Size())
-            rows.append((each.name, entry.name, "table", size.rows, size.files, Bytes(size.file_bytes)))
+        ids = {entry.name: entry.object_id for entry in view.reader.tables(each.schema_id)}
+        for name in view.table_names(each):
+            size = sizes.get(ids.get(name, -1), inventory.Size())
+            rows.append((each.name, name, "table", size.rows, size.files, Bytes(size.file_bytes)))
         rows += [(each.name, name, "view", None, None, None) for name in view.view_names(each)]
     rows.sort(key=lambda row: (row[0].lower(), row[1].lower()))
     return Result(("schema", "name", "kind", "rows", "files", "bytes"), rows, frozenset({3, 4, 5}))
