@@ -107,6 +107,13 @@ def test_a_lost_catalog_is_said_and_not_raised(tmp_path: Path) -> None:
             assert "is not a SQLite database" in handle._repr_html_()
 
 
+def test_names_and_comments_do_not_move_the_cursor(lake: Lake) -> None:
+    table = lake.create_table("t\x1b[2J", {"a": "int"}, comment="two\nlines\x07")
+    shown = repr(table)
+    assert "t\\x1b[2J" in shown and "two lines\\x07" in shown
+    assert all(line.isprintable() for line in shown.splitlines())
+
+
 def test_names_and_comments_are_not_markup(lake: Lake) -> None:
     table = lake.create_table(EVIL, {EVIL: "int"}, comment=EVIL)
     with lake.transaction(author=EVIL, message=EVIL):

@@ -72,6 +72,20 @@ def human_bytes(count: int) -> str:
     return f"{count / 1000**power:.1f} {['', 'kB', 'MB', 'GB', 'TB', 'PB'][power]}"
 
 
+def visible(text: str) -> str:
+    """A text for a terminal: control characters as escapes, because data must not move the cursor.
+
+    >>> visible("a\\x1b[2Jb".encode().decode("unicode_escape"))
+    'a\\\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each in "\n\t" or each.isprintable() else each.encode("unicode_escape").decode()
+        for each in text
+    )
+
+
 def default_text(column: ColumnDef) -> str | None:
     """A column's default as SQL: an expression as it is, a value as a literal.
 
@@ -189,7 +203,7 @@ def _text(card: Card) -> str:
         ]
     width = max((len(label) for label, _ in card.facts), default=0)
     lines += ["  " + f"{label.ljust(width)}  {value}".strip() for label, value in card.facts]
-    return "\n".join(line.replace("\n", " ") for line in lines)
+    return "\n".join(visible(line.replace("\n", " ")) for line in lines)
 
 
 def _html(card: Card) -> str:

@@ -272,7 +272,7 @@ def sql(
         )
         text = statement
         if file is not None:
-            text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+            text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8-sig")
         elif text is None and not sys.stdin.isatty():
             text = sys.stdin.read()
         with connect(target) as attached:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import typer
 
 from ducklake_spark.cli.connect import WrongUse
+from ducklake_spark.display import visible
 from ducklake_spark.errors import DuckLakeError
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -38,7 +39,7 @@ def sentence(error: BaseException) -> str:
 
 def show(error: BaseException) -> None:
     """One line on standard error, red in a terminal."""
-    line = f"Error: {sentence(error)}"
+    line = f"Error: {visible(sentence(error))}"
     typer.secho(line, err=True, fg=typer.colors.RED if sys.stderr.isatty() else None)
 
 

@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 def cancel_jobs() -> None:
     """Stops what Spark is doing for us."""
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
     context = SparkContext._active_spark_context
+    session = SparkSession.getActiveSession()
     if context is not None:
         context.cancelAllJobs()
+    elif session is not None:  # Spark Connect
+        session.interruptAll()
 
 
 def result_of(frame: DataFrame, fmt: Format, limit: int) -> Result:

@@ -18,7 +18,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any
 
-from ducklake_spark.display import human_bytes
+from ducklake_spark.display import human_bytes, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -203,7 +203,7 @@ def _write_table(result: Result, out: IO[str], limit: int) -> int:
     elif result.columns:
         console.print(count, style="dim", soft_wrap=True)
     for note in result.notes:
-        console.print(note, soft_wrap=True)
+        console.print(_cell(note), soft_wrap=True)
     return len(shown)
 
 
@@ -219,11 +219,4 @@ def _cell(value: Any, style: str = "") -> Text:
     if value is None:
         return Text("NULL", "dim")
     text = human_bytes(value) if isinstance(value, Bytes) else plain_text(value)
-    return Text("".join(map(_visible, text)), style)
-
-
-def _visible(character: str) -> str:
-    """Data must not move the cursor or change colours: control characters are shown as escapes."""
-    if character in "\n\t" or character.isprintable():
-        return character
-    return character.encode("unicode_escape").decode()
+    return Text(visible(text), style)

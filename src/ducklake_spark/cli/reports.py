@@ -8,11 +8,11 @@ from ducklake_spark.catalog import inventory
 from ducklake_spark.catalog.create import inspect
 from ducklake_spark.cli.output import Bytes, Result
 from ducklake_spark.display import default_text, without_credentials
-from ducklake_spark.format import paths
 from ducklake_spark.format.changes import changes_text
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.duckdb_sql import quote_if_needed
 from ducklake_spark.format.types import duckdb_name
+from ducklake_spark.info import table_path
 from ducklake_spark.lake import Lake
 
 
@@ -110,12 +110,7 @@ def files(lake: Lake, name: str, *, people: bool = False) -> Result:
     table = lake[name]
     view = lake._view()
     definition = table.definition
-    home = view.schema_of(definition.schema_id)
-    folder = paths.join(
-        paths.join(lake.data_path, home.path, home.path_is_relative),
-        definition.path,
-        definition.path_is_relative,
-    )
+    folder = table_path(lake, view.schema_of(definition.schema_id), definition)
     at, table_id = view.snapshot.snapshot_id, definition.table_id
     found = inventory.files(lake._store, table_id, folder, at)
     if not people:

@@ -182,7 +182,7 @@ class Shell:
 
     def _read(self, file: str) -> None:
         _required(file, ".read FILE")
-        self._statements(Path(file).expanduser().read_text(encoding="utf-8"))
+        self._statements(Path(file).expanduser().read_text(encoding="utf-8-sig"))
 
     def _set_dialect(self, value: str) -> None:
         self._dialect = _one_of(value, ("spark", "duckdb"), ".dialect", self._dialect)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def start_spark(settings: Mapping[str, str]) -> SparkSession:
-    """The session in which statements run: the active one, or a new local one.
+    """The session in which statements run: the active one, or a new one.
+
+    Where it runs is for Spark's own settings to say (spark-defaults.conf, SPARK_REMOTE); without a word, it is local.
 
     Raises:
         DuckLakeError: Spark cannot be started.
@@ -33,8 +35,7 @@ def start_spark(settings: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     in_terminal = sys.stderr.isatty()
     builder = (
-        SparkSession.builder.master("local[*]")
-        .appName("ducklake-spark")
+        SparkSession.builder.appName("ducklake-spark")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "true" if in_terminal else "false")
         .config("spark.log.level", "ERROR")
