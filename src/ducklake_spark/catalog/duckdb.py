@@ -135,6 +135,10 @@ class DuckDBSession(WriteSession["duckdb.DuckDBPyConnection"]):
 class DuckDBStore(PooledStore["duckdb.DuckDBPyConnection"]):
     kind = "duckdb"
     now_sql = "now()"
+    latest_sql = (
+        "SELECT max(snapshot_id), epoch_us(arg_max(snapshot_time, snapshot_id)), arg_max(schema_version, snapshot_id), "
+        "arg_max(next_catalog_id, snapshot_id), arg_max(next_file_id, snapshot_id) FROM ducklake_snapshot"
+    )
     types = {  # noqa: RUF012  # a constant
         "BIGINT": "BIGINT", "VARCHAR": "VARCHAR", "BOOLEAN": "BOOLEAN", "UUID": "UUID",
         "TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE",

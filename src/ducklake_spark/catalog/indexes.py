@@ -52,5 +52,5 @@ def ensure_indexes(store: Store) -> None:
             with store.begin() as session:
                 for name in missing:
                     session.create_table(f"CREATE INDEX {name} ON {wanted[name]}")
-    except (CatalogError, *store.driver_errors) as error:
+    except (CatalogError, *store.driver_errors) as error:  # type: ignore[misc]  # mypy knows no such tuple
         _log.info("The catalog %s gets no indexes: %s", store.display, error)

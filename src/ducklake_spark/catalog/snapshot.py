@@ -45,6 +45,11 @@ class Cache:
         with self._lock:
             return key in self._entries
 
+    def peek(self, key: tuple[Any, ...]) -> Any:
+        """The remembered value, or None."""
+        with self._lock:
+            return self._entries.get(key)
+
     def get(self, key: tuple[Any, ...], load: Callable[[], V]) -> V:
         """The remembered value, or the loaded one."""
         with self._lock:
@@ -62,6 +67,8 @@ class Cache:
 
 def latest_query(store: Store) -> Query:
     """The newest snapshot."""
+    if store.latest_sql is not None:
+        return store.latest_sql, ()
     return f"{_snapshot_sql(store)} WHERE snapshot_id = (SELECT max(snapshot_id) FROM ducklake_snapshot)", ()
 
 
@@ -84,7 +91,7 @@ def _snapshot_sql(store: Store) -> str:
 
 def snapshot_of(rows: Sequence[Row]) -> Snapshot:
     """The snapshot in the rows of `latest_query`."""
-    if not rows:
+    if not rows or rows[0][0] is None:
         raise CatalogError(
             "The lake has no snapshots: its catalog is damaged. Restore ducklake_snapshot from a backup."
         )
@@ -151,15 +158,15 @@ class SnapshotReader:
     """Looks up objects as of one snapshot."""
 
     def __init__(self, store: Store, snapshot: Snapshot, cache: Cache) -> None:
-        self.store, self.snapshot, self._cache = store, snapshot, cache
+        self.store, self.snapshot, self.cache = store, snapshot, cache
 
     def _cached(self, load: Callable[[], V], *key: Any) -> V:
-        return self._cache.get((self.snapshot.schema_version, *key), load)
+        return self.cache.get((self.snapshot.schema_version, *key), load)
 
     def keep_schemas(self, schema_version: int) -> None:
         """Remembers the schemas for the next version too, because what was committed left them as they were."""
-        if self._cache.knows((self.snapshot.schema_version, "schemas")):
-            self._cache.get((schema_version, "schemas"), self.schemas)
+        if self.cache.knows((self.snapshot.schema_version, "schemas")):
+            self.cache.get((schema_version, "schemas"), self.schemas)
 
     @property
     def _at(self) -> tuple[int, int]:
@@ -298,7 +305,7 @@ class SnapshotReader:
     def look_up(self, schema_id: int, name: str) -> None:
         """Finds the table and the view of a name in one round trip, for those who will ask for both."""
         keys = ("table", schema_id, fold(name)), ("view", schema_id, fold(name))
-        if any(self._cache.knows((self.snapshot.schema_version, *key)) for key in keys):
+        if any(self.cache.knows((self.snapshot.schema_version, *key)) for key in keys):
             return
         of_table, of_view = self._named(schema_id, name), self._view_queries(schema_id, name)
         answers = self.store.query_many([*of_table, *of_view])

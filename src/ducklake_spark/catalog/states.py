@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from ducklake_spark.catalog.snapshot import Cache
 from ducklake_spark.catalog.store import Query, Row
 from ducklake_spark.format.edits import Edits
 from ducklake_spark.format.objects import is_local
@@ -13,18 +16,38 @@ from ducklake_spark.format.rows import TableState
 from ducklake_spark.format.statistics import TableColumnStats, TableStats
 
 
-def table_states(edits: Edits, run: Callable[[Sequence[Query]], list[list[Row]]]) -> dict[int, TableState]:
+def table_states(
+    edits: Edits, run: Callable[[Sequence[Query]], list[list[Row]]], cache: Cache, schema_version: int
+) -> dict[int, TableState]:
     """The states of the existing tables to which rows are added.
 
     Args:
         edits: The changes.
         run: Runs queries, in the transaction of the commit or before it.
+        cache: What was found before.
+        schema_version: That of the newest snapshot: the columns of a table and their past stay the same with it.
     """
     ids = [table_id for table_id, edit in edits.tables.items() if edit.adds_rows and not is_local(table_id)]
     if not ids:
         return {}
     scope = f"table_id IN ({', '.join('?' * len(ids))})"
-    tables, columns, inlined, versions, history = run(
+    layouts: dict[int, _Layout | None] = {
+        table_id: cache.peek(_layout_key(schema_version, table_id)) for table_id in ids
+    }
+    unknown = [table_id for table_id, known in layouts.items() if known is None]
+    unknown_scope = f"table_id IN ({', '.join('?' * len(unknown))})"
+    layout_queries: list[Query] = [
+        (
+            f"SELECT table_id, schema_version, begin_snapshot FROM ducklake_schema_versions WHERE {unknown_scope}",
+            unknown,
+        ),
+        (
+            "SELECT table_id, column_id, column_name, column_type, parent_column, begin_snapshot, end_snapshot "
+            f"FROM ducklake_column WHERE {unknown_scope}",
+            unknown,
+        ),
+    ]
+    tables, columns, inlined, *found = run(
         [
             (
                 f"SELECT table_id, record_count, next_row_id, file_size_bytes FROM ducklake_table_stats WHERE {scope}",
@@ -39,25 +62,18 @@ def table_states(edits: Edits, run: Callable[[Sequence[Query]], list[list[Row]]]
                 f"SELECT table_id, table_name, schema_version FROM ducklake_inlined_data_tables WHERE {scope}",
                 ids,
             ),
-            (
-                f"SELECT table_id, schema_version, begin_snapshot FROM ducklake_schema_versions WHERE {scope}",
-                ids,
-            ),
-            (
-                "SELECT table_id, column_id, column_name, column_type, parent_column, begin_snapshot, end_snapshot "
-                f"FROM ducklake_column WHERE {scope}",
-                ids,
-            ),
+            *(layout_queries if unknown else []),
         ]
     )
+    for table_id in unknown:
+        layouts[table_id] = cache.get(
+            _layout_key(schema_version, table_id), functools.partial(_layout, table_id, found)
+        )
     column_rows: dict[int, dict[int, TableColumnStats]] = defaultdict(dict)
     for table_id, column_id, has_null, has_nan, low, high, extra in columns:
         column_rows[table_id][column_id] = TableColumnStats(
             column_id, _boolean(has_null), _boolean(has_nan), low, high, extra
         )
-    history_of: dict[int, list[Row]] = defaultdict(list)
-    for row in history:
-        history_of[row[0]].append(row)
     stats = {
         table_id: TableStats(
             int(count or 0),
@@ -65,7 +81,7 @@ def table_states(edits: Edits, run: Callable[[Sequence[Query]], list[list[Row]]]
             int(size or 0),
             column_rows[table_id],
             stored=True,
-            retyped=_retyped(history_of[table_id]),
+            retyped=_retyped(_present(layouts, table_id).history),
         )
         for table_id, count, next_row_id, size in tables
     }
@@ -76,11 +92,34 @@ def table_states(edits: Edits, run: Callable[[Sequence[Query]], list[list[Row]]]
     for table_id in ids:
         version, name = targets.get(table_id, (-1, ""))
         # One that was made late has a version of its own, but the layout of the version before.
-        known = [row[2] for row in versions if row[0] == table_id and row[1] <= version]
-        begin = max(known, default=None)
-        usable = bool(name) and (begin is None or _same_layout(history_of[table_id], begin))
+        layout = _present(layouts, table_id)
+        begin = max((row[2] for row in layout.versions if row[1] <= version), default=None)
+        usable = bool(name) and (begin is None or _same_layout(layout.history, begin))
         states[table_id] = TableState(stats.get(table_id, TableStats()), name if usable else None)
     return states
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A table's schema versions, and all that its columns ever were."""
+
+    versions: tuple[Row, ...]
+    history: tuple[Row, ...]
+
+
+def _layout_key(schema_version: int, table_id: int) -> tuple[Any, ...]:
+    return "layout", schema_version, table_id
+
+
+def _layout(table_id: int, found: Sequence[Sequence[Row]]) -> _Layout:
+    versions, history = (tuple(row for row in rows if row[0] == table_id) for rows in found)
+    return _Layout(versions, history)
+
+
+def _present(layouts: Mapping[int, _Layout | None], table_id: int) -> _Layout:
+    found = layouts[table_id]
+    assert found is not None
+    return found
 
 
 def _boolean(value: Any) -> bool | None:

@@ -94,6 +94,8 @@ class Store(ABC):
     metadata_schema: str | None
     """The schema (MySQL: database) of the catalog's tables, or None for the database's default."""
     read_only: bool
+    latest_sql: ClassVar[str | None] = None
+    """A quicker query for the newest snapshot, where the database has one."""
     has_indexes: bool = False
     """Whether `ensure_indexes()` looked after this database already."""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ducklake_spark.catalog.snapshot import SnapshotReader, since_query, snapshot_of
 from ducklake_spark.catalog.states import table_states
-from ducklake_spark.catalog.store import CommitOutcomeUnknown, Failure, Row, Session, Store
+from ducklake_spark.catalog.store import CommitOutcomeUnknown, Failure, Query, Row, Session, Store
 from ducklake_spark.errors import (
     CatalogConnectionError,
     CommitUnknownError,
@@ -28,7 +28,7 @@ from ducklake_spark.format.data import DeleteFile
 from ducklake_spark.format.edits import Change, Edit, Edits
 from ducklake_spark.format.objects import MacroDef, SchemaDef, Snapshot, TableDef, ViewDef, is_local
 from ducklake_spark.format.options import Options
-from ducklake_spark.format.rows import NOW, Batch, CommitInfo, Insert, InsertInlined, build
+from ducklake_spark.format.rows import NOW, Batch, CommitInfo, Insert, InsertInlined, TableState, build
 from ducklake_spark.format.types import duckdb_name, fold, walk
 
 T = TypeVar("T", TableDef, ViewDef)
@@ -226,16 +226,14 @@ class Transaction:
             try:
                 # Where the first attempt cannot look first, what was there at the start is what will be there.
                 looks = bool(attempt) or store.serializes_writers
-                states = {} if looks else table_states(self.edits, store.query_many)
+                states = {} if looks else self._states(store.query_many, self.snapshot)
                 with store.begin() as session:
                     if store.commit_lock_sql is not None:
                         session.execute(store.commit_lock_sql)
                     latest = self.snapshot
                     if looks:
                         latest = self._checked_latest(session)
-                        states = table_states(
-                            self.edits, lambda asked: [session.query(*each) for each in asked]
-                        )
+                        states = self._states(lambda asked: [session.query(*each) for each in asked], latest)
                     self._restamp(latest.snapshot_id + 1)
                     batch = build(self.edits, latest, self.can_inline, self.info, states)
                     self._write(session, batch)
@@ -265,6 +263,11 @@ class Transaction:
             f"max_retry_count or retry_wait_ms. The last one ended with: {str(last).strip()}"
         ) from last
 
+    def _states(
+        self, run: Callable[[Sequence[Query]], list[list[Row]]], latest: Snapshot
+    ) -> dict[int, TableState]:
+        return table_states(self.edits, run, self.reader.cache, latest.schema_version)
+
     def _restamp(self, snapshot_id: int) -> None:
         """Delete files with history name the snapshot of each delete: after a lost race that is another one."""
         for edit in self.edits.tables.values():
@@ -285,6 +288,8 @@ class Transaction:
     def _checked_latest(self, session: Session) -> Snapshot:
         """The newest snapshot, after what others committed since the start was found to be compatible."""
         start = self.snapshot.snapshot_id
+        if session.query("SELECT max(snapshot_id) FROM ducklake_snapshot") == [(start,)]:
+            return self.snapshot
         *between, latest = session.query(*since_query(self.store, start)) or [(-1,)]
         later = [row for row in (*between, latest) if row[0] > start]
         if latest[0] < start or len(later) != latest[0] - start:
