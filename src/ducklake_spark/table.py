@@ -414,6 +414,62 @@ class Table:
         if lake._config.encrypted:
             raise DuckLakeError(f'The lake "{lake.name}" is encrypted: writing to it needs a later version.')
 
+    # The past.
+
+    def history(self) -> DataFrame:
+        """The snapshots that touched this table, the newest first: what they did, when, by whom and why.
+
+        `changes` has the words of the format (`inserted_into_table`, `inlined_delete` ...). `rows_inserted` and
+        `rows_deleted` count versions of rows, so an update counts in both; they are NULL where the catalog does not
+        know without reading files, as after a compaction.
+
+        >>> table = getfixture("lake").create_table("t", {"a": "int"})
+        >>> table.insert([{"a": 1}, {"a": 2}]), table.delete("a = 1")
+        (2, 1)
+        >>> for row in table.history().select("snapshot_id", "changes", "rows_inserted", "rows_deleted").collect():
+        ...     print(tuple(row))
+        (3, ['inlined_delete'], 0, 1)
+        (2, ['inlined_insert'], 2, 0)
+        (1, ['created_table'], 0, 0)
+        """
+        from ducklake_spark.history import history
+
+        return history(self._lake, self._find(self._lake._view()))
+
+    def restore(self, version: int | None = None, timestamp: Timestamp | None = None) -> int | None:
+        """Makes rows and schema those of an earlier snapshot again, as one new snapshot.
+
+        What is the same stays where it is; rows that were deleted or changed since come back with their row ids, and
+        files that ended since are used again. The name stays, and so do options.
+
+        >>> table = getfixture("lake").create_table("t", {"a": "int"})
+        >>> table.insert([{"a": 1}, {"a": 2}]), table.delete()
+        (2, 2)
+        >>> table.restore(version=2), table.to_df().count()
+        (4, 2)
+
+        Args:
+            version: The snapshot.
+            timestamp: Or the newest snapshot that is not younger.
+
+        Returns:
+            The id of the new snapshot, or of the present one if nothing differs; None in a transaction, which has no
+            snapshot before it ends.
+
+        Raises:
+            SnapshotNotFoundError: There is no such snapshot.
+            NotFoundError: The table was not there then.
+            TypeChangeError: A type was widened since, which cannot be undone in place.
+        """
+        from ducklake_spark.restore import restore
+
+        then = self._lake.at(version=version, timestamp=timestamp)._pinned
+        assert then is not None
+        is_own = self._lake._transaction is None
+        with self._change() as (tx, table):
+            restore(self._lake, tx, table, then)
+        return self._lake.version if is_own else None
+
     # The table itself.
 
     def rename(self, new_name: str) -> None:
@@ -531,8 +587,10 @@ def _empty(tx: Transaction, table: TableDef) -> int:
                 (table.table_id, *at),
             ),
             (
-                f"SELECT coalesce(sum(delete_count), 0) FROM ducklake_delete_file WHERE table_id = ? AND {live}",
-                (table.table_id, *at),
+                # Delete files of files that ended stay as they are.
+                f"SELECT coalesce(sum(delete_count), 0) FROM ducklake_delete_file WHERE table_id = ? AND {live} AND "
+                f"data_file_id IN (SELECT data_file_id FROM ducklake_data_file WHERE table_id = ? AND {live})",
+                (table.table_id, *at, table.table_id, *at),
             ),
             ("SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?", (table.table_id,)),
         ]

@@ -261,3 +261,15 @@ def test_rows_that_change_twice_in_a_transaction_keep_their_ids(
         assert sorted(feed) == sorted(wanted)
     else:
         assert set(wanted) <= set(feed)  # versions that were written and deleted in one snapshot show as such
+
+
+def test_truncate_counts_what_is_left(oracle: Oracle, spark: SparkSession, tmp_path: Path) -> None:
+    """Files that ended leave their delete files in the catalog, which delete nothing any more."""
+    uri, data_path = f"ducklake:{tmp_path}/m.ducklake", str(tmp_path / "data")
+    oracle.attach(uri, data_path=data_path, data_inlining_row_limit=0)
+    oracle.execute("CREATE TABLE t(id INT); INSERT INTO t SELECT range FROM range(50)")
+    oracle.execute("DELETE FROM t WHERE id < 30; DELETE FROM t; INSERT INTO t SELECT range FROM range(7)")
+    oracle.detach()
+    with ducklake_spark.attach(uri, name="lake", spark=spark) as lake:
+        assert "7 rows" in repr(lake["t"])
+        assert lake["t"].truncate() == 7

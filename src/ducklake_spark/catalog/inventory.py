@@ -159,9 +159,11 @@ def sizes(store: Store, snapshot_id: int, table_id: int | None = None) -> Mappin
                 (*at, *ids),
             ),
             (
-                "SELECT table_id, count(*), sum(delete_count), sum(file_size_bytes), max(partial_max) "
-                f"FROM ducklake_delete_file WHERE {_LIVE}{only} GROUP BY table_id",
-                (*at, *ids),
+                # A file that ended leaves its delete file as it is; no row of the table is deleted by it.
+                "SELECT table_id, count(*), sum(CASE WHEN data_file_id IN (SELECT data_file_id FROM "
+                f"ducklake_data_file WHERE {_LIVE}) THEN delete_count ELSE 0 END), sum(file_size_bytes), "
+                f"max(partial_max) FROM ducklake_delete_file WHERE {_LIVE}{only} GROUP BY table_id",
+                (*at, *at, *ids),
             ),
             ("SELECT table_id, table_name FROM ducklake_inlined_data_tables", ()),
             (named.format(store.tables_sql()), (f"{_INLINED_DELETES}%",)),

@@ -54,7 +54,7 @@ class ChangeSet:
 
 # One row per kind: the word in `changes_made`, the field above, the key in `snapshots()`. The order is the order of
 # emission of the extension.
-_WORDS = (
+WORDS = (
     ("dropped_schema", "dropped_schemas", "schemas_dropped"),
     ("dropped_table", "dropped_tables", "tables_dropped"),
     ("dropped_view", "dropped_views", "views_dropped"),
@@ -76,7 +76,7 @@ _WORDS = (
     ("rewrite_delete", "rewrite_deletes", "rewrite_delete"),
     ("compacted_table", "compacted_tables", "tables_compacted"),
 )
-_FIELDS = {word: name for word, name, _ in _WORDS} | {"flushed_inlined": "inline_flushes"}
+_FIELDS = {word: name for word, name, _ in WORDS} | {"flushed_inlined": "inline_flushes"}
 # The order in which the extension's snapshots() fills its map.
 _MAP_ORDER = (
     "schemas_created",
@@ -109,7 +109,7 @@ def format_changes(changes: ChangeSet) -> str | None:
     'created_table:"main"."t""x",altered_table:3,altered_table:7'
     """
     entries: list[str] = []
-    for word, name, _ in _WORDS:
+    for word, name, _ in WORDS:
         if word == "created_table":
             # Tables and views stand together, by name, as the extension writes them.
             relations = [("created_table", each) for each in changes.created_tables]
@@ -193,7 +193,7 @@ def changes_map(changes: ChangeSet) -> dict[str, list[str]]:
     {'tables_created': ['main."a b"'], 'inlined_insert': ['3']}
     """
     texts: dict[str, list[str]] = {}
-    for _, name, key in _WORDS:
+    for _, name, key in WORDS:
         values = _ordered(getattr(changes, name))
         if values:
             texts[key] = [

@@ -26,6 +26,9 @@ class DataFile:
     partition_values: tuple[str | None, ...] = ()
     whole_path: str = ""
     """Where it is, for reads before the commit and for removal when there is none."""
+    has_row_ids: bool = False
+    """Whether its rows were in the table before and keep their ids, which begin at `row_id_start`."""
+    row_id_start: int | None = None
 
 
 @dataclass(frozen=True)

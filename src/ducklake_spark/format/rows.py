@@ -354,7 +354,8 @@ class _Builder:
             if place in edit.own_deletes:
                 self.own_delete_files.setdefault(table_id, []).append((file_id, edit.own_deletes[place]))
             partition_id = None if file.partition_id is None else self._real(file.partition_id)
-            files.append(_file_row(file, file_id, table_id, begin, row_id, partition_id))
+            first = file.row_id_start if file.has_row_ids else row_id
+            files.append(_file_row(file, file_id, table_id, begin, first, partition_id))
             columns += [_file_stats_row(each, file_id, table_id) for each in file.columns]
             variants += [
                 (file_id, table_id, each.column_id, *astuple(leaf))
@@ -362,7 +363,7 @@ class _Builder:
                 for leaf in each.variants
             ]
             values += [(file_id, table_id, i, value) for i, value in enumerate(file.partition_values)]
-            row_id += file.record_count
+            row_id += 0 if file.has_row_ids else file.record_count
             count += file.record_count
             size += file.file_size_bytes
         if not edit.files:
@@ -566,7 +567,7 @@ def _column_row(node: ColumnDef, parent: int | None, table_id: int, begin: int) 
 
 
 def _file_row(
-    file: DataFile, file_id: int, table_id: int, begin: int, row_id_start: int, partition_id: int | None
+    file: DataFile, file_id: int, table_id: int, begin: int, row_id_start: int | None, partition_id: int | None
 ) -> tuple[Any, ...]:
     return (
         file_id,

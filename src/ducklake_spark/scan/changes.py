@@ -23,6 +23,7 @@ from ducklake_spark.scan.plan import name_maps
 from ducklake_spark.scan.recipe import (
     FIELD_ID,
     ROW_ID_FIELD,
+    ROW_ID_NAME,
     SNAPSHOT_ID_FIELD,
     SNAPSHOT_ID_NAME,
     NameMap,
@@ -141,6 +142,26 @@ class ChangeReader:
         )
         exploded = joined.select(F.explode(images).alias("i")).where(F.col("i").isNotNull())
         return exploded.select("i.*")
+
+    def old_rows(self) -> DataFrame | None:
+        """Rows of `_deleted` with the table's names for them and `ROW_ID` last; None if there can be none."""
+        rows = self._deleted()
+        if rows is None:
+            return None
+        own = [F.col(name).alias(column.name) for column, name in zip(self.columns, self.names, strict=True)]
+        return rows.select(*own, F.col(_ROW).alias(ROW_ID_NAME))
+
+    def new_places(self, files: Sequence[FeedFile]) -> DataFrame | None:
+        """File id and position of the rows that began in the range in files that hold older rows too."""
+        frames = []
+        for way, some in self._ways(files):
+            rows = self._scan(way, some, "inserted in").where(F.col(_ORIGIN) >= F.lit(self.range.first))
+            frames.append(self._less(rows, self.feed.later_positions).select(_FILE, _POSITION))
+        return functools.reduce(DataFrame.unionAll, frames) if frames else None
+
+    def deleted_places(self) -> DataFrame | None:
+        """File id, position and snapshot of what was deleted from the files of `feed.deleted`."""
+        return self._positions(self.feed.positions)
 
     # What users see
 
