@@ -196,7 +196,7 @@ def _write_table(result: Result, out: IO[str], limit: int) -> int:
     count = f"{len(shown)} row" if len(shown) == 1 else f"{len(shown)} rows"
     if more:
         console.print(
-            f"The first {count}; there are more: use --limit, or --format csv or json.",
+            f"The first {count}; there are more: --limit (.limit in the shell) shows them, csv and json have all.",
             style="dim",
             soft_wrap=True,
         )
