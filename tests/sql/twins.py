@@ -23,7 +23,6 @@ class Twins:
         """The rows of both answers, or both errors."""
         theirs: Any
         ours: Any
-        self.oracle.execute("USE lake")
         try:
             theirs = self.oracle.execute(sql)
         except OracleError as error:

@@ -213,7 +213,7 @@ class Words(Parser):
                 return text
 
     def _plain_type_text(self) -> str:
-        name = self._need_part().lower()
+        name = self._need_part().lower().partition(" ")[0]  # some types are one token of two words
         if name in ("struct", "row"):
             return f"STRUCT({', '.join(self._inside(self._struct_field))})"
         if name in ("map", "list", "array"):

@@ -64,7 +64,8 @@ class World:
         timestamp_ns: TimestampNs = "long",
     ) -> None:
         self.lake, self.depth, self._timestamp_ns = lake, depth, timestamp_ns
-        self.schemas = tuple(schemas) or (lake.default_schema,)
+        # As in DuckDB, what the schema in use does not have is looked for in `main`.
+        self.schemas = tuple(schemas) or tuple(dict.fromkeys((lake.default_schema, "main")))
         self._views: dict[int, Transaction] = {} if tx is None else {id(lake): tx}
         if depth > MAX_DEPTH:
             raise InvalidInputError(f"Views are nested more than {MAX_DEPTH} deep: one of them reads itself.")

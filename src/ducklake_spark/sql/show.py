@@ -17,6 +17,8 @@ from ducklake_spark.format.types import NESTED, fold
 from ducklake_spark.schema import data_type_of
 from ducklake_spark.sql import nodes
 from ducklake_spark.sql.context import Context
+from ducklake_spark.sql.grammar_queries import parse_query_text
+from ducklake_spark.sql.queries import spark_sql
 from ducklake_spark.sql.type_names import duckdb_type_text, spark_type_text
 
 if TYPE_CHECKING:
@@ -163,8 +165,8 @@ def _table_text(context: Context, name: nodes.Name) -> str:
         line = f"  {quoted(column.name)} {type_text(column.data_type)}"
         if not column.nulls_allowed:
             line += " NOT NULL"
-        default = shown_default(column)
-        if default not in (None, "NULL"):
+        default = _default_text(context, column)
+        if default is not None:
             line += f" DEFAULT {default}"
         if column.comment is not None and context.dialect == "spark":
             line += f" COMMENT {_literal(context, column.comment)}"
@@ -206,6 +208,17 @@ def _literal(context: Context, text: str) -> str:
         else text.replace("'", "''")
     )
     return f"'{escaped}'"
+
+
+def _default_text(context: Context, column: ColumnDef) -> str | None:
+    """A default in the dialect; None when there is none."""
+    if column.default_value is None or column.data_type.name in NESTED:
+        return None
+    if column.default_value_type != "expression":
+        return _literal(context, column.default_value)
+    if context.dialect == "duckdb":
+        return column.default_value
+    return spark_sql(parse_query_text(column.default_value, "duckdb"), "duckdb")
 
 
 def shown_default(column: ColumnDef) -> str | None:
