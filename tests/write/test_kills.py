@@ -134,6 +134,19 @@ def test_the_driver_dies_while_it_commits(lake: WrittenLake, tmp_path: Path) -> 
     assert_as_before(lake)
 
 
+def test_a_write_can_be_cancelled(lake: WrittenLake, tmp_path: Path) -> None:
+    """Ctrl-C ends the Spark job and leaves nothing; the session can go on."""
+    marks = tmp_path / "marks"
+    with started(lake, "cancel", "local[2]", marks) as process:
+        wait_for(process, marks, "pid-*")
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        found = outcome(process, marks)
+    assert found == {"cancelled": 3}
+    assert lake.files() == []
+    assert_as_before(lake)
+
+
 def test_a_python_worker_dies(lake: WrittenLake, tmp_path: Path) -> None:
     """Where a task is tried once, the insert fails and leaves nothing."""
     marks = tmp_path / "marks"

@@ -84,7 +84,7 @@ def main(mode: str, master: str, location: str, data_path: str, marks: Path) -> 
     spark.sparkContext.setLogLevel("OFF")
     with ducklake_spark.attach(location, data_path=data_path, spark=spark) as lake:
         source = spark.range(0, ROWS, 1, TASKS)
-        seconds = 0.3 if mode in ("write", "worker", "executor") else 0.0
+        seconds = 0.3 if mode in ("write", "worker", "executor", "cancel") else 0.0
         slow = source.mapInArrow(slow_rows(str(marks), seconds, mode == "retry"), "id bigint")
         outcome: dict[str, Any] = {}
         try:
@@ -92,6 +92,8 @@ def main(mode: str, master: str, location: str, data_path: str, marks: Path) -> 
                 with lake.transaction():
                     lake[name].insert(slow.selectExpr(*values))
                 outcome[name] = lake.table(name).count()
+        except KeyboardInterrupt:
+            outcome["cancelled"] = spark.range(3).count()
         except Exception as error:
             outcome["error"] = str(error)
         (marks / "outcome").write_text(json.dumps(outcome))
