@@ -99,6 +99,7 @@ def lake(make_lake: Callable[..., WrittenLake], request: pytest.FixtureRequest) 
     made = make_lake(getattr(request, "param", "sqlite"))
     made.table("nested", {"id": "bigint", "l": "bigint[]"})
     made.table("flat", {"id": "bigint"})
+    made.table("m", {"id": "bigint", "v": "varchar", "l": "bigint[]"})
     made.ours["nested"].insert([(-1, [])])
     made.close()
     return made
@@ -110,7 +111,7 @@ def assert_as_before(lake: WrittenLake) -> None:
     # What is left are orphans below the folder of the table, where clean-up looks for them.
     assert all(name.startswith("main/nested/") and name.endswith(".parquet") for name in lake.files())
     assert lake.registered() == []
-    assert lake.ours.version == 3
+    assert lake.ours.version == 4
     # And the next one can write.
     lake.ours["nested"].insert([(i, None) for i in range(20)])
     assert lake.check("nested") == 21
@@ -189,5 +190,8 @@ def test_an_executor_dies_in_a_cluster(lake: WrittenLake, tmp_path: Path) -> Non
         assert len(backends) == 2
         strike(backends[0])
         found = outcome(process, marks)
+    changed = found.pop("changed")
     assert found == {"nested": victim.ROWS + 1, "flat": victim.ROWS}
+    assert changed == [90, 65, 20, 5]
+    assert lake.check("m") == 90
     assert_all_there(lake)

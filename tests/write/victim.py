@@ -63,6 +63,18 @@ def commit(location: str, data_path: str, marks: Path) -> None:
         lake["flat"].insert([(1,)])
 
 
+def changes(lake: Any, spark: Any) -> list[int]:
+    """A merge, an update and a delete; how many rows there are in the end, and how many of each kind."""
+    lake["m"].insert(spark.range(0, 100, 1, TASKS).selectExpr("id", "'old' v", "array(id) l"))
+    source = spark.range(90, 110, 1, TASKS).selectExpr("id", "'merged' v", "array(id) l")
+    builder = lake["m"].merge(source, "target.id = source.id")
+    builder.when_matched().update({"v": "source.v"}).when_not_matched().insert_all().execute()
+    lake["m"].update({"v": "'updated'"}, "id < 5")
+    lake["m"].delete("id BETWEEN 20 AND 39")
+    found = lake.table("m")
+    return [found.count(), *(found.where(f"v = '{kind}'").count() for kind in ("old", "merged", "updated"))]
+
+
 def main(mode: str, master: str, location: str, data_path: str, marks: Path) -> None:
     from pyspark.sql import SparkSession
 
@@ -92,6 +104,8 @@ def main(mode: str, master: str, location: str, data_path: str, marks: Path) -> 
                 with lake.transaction():
                     lake[name].insert(slow.selectExpr(*values))
                 outcome[name] = lake.table(name).count()
+            if mode == "executor":
+                outcome["changed"] = changes(lake, spark)
         except KeyboardInterrupt:
             outcome["cancelled"] = spark.range(3).count()
         except Exception as error:
