@@ -14,6 +14,7 @@ from ducklake_spark.format.columns import ColumnDef, resolve
 from ducklake_spark.format.duckdb_sql import quote_if_needed
 from ducklake_spark.format.objects import SchemaDef, TableDef
 from ducklake_spark.format.types import NESTED, fold
+from ducklake_spark.scan import relation
 from ducklake_spark.schema import data_type_of
 from ducklake_spark.sql import nodes
 from ducklake_spark.sql.context import Context
@@ -303,6 +304,8 @@ def _details(context: Context, name: nodes.Name, definition: TableDef) -> list[t
 def explain(context: Context, node: nodes.Explain) -> DataFrame:
     """EXPLAIN of a query: Spark's plan, which is not run."""
     frame = context.frame(node.query)
+    if relation.is_classic(frame.sparkSession):
+        relation.explain(frame)  # lists the files, so that each scan says how many of them it keeps
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         frame.explain(mode=node.mode)
