@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.catalog import ddl
+from ducklake_spark.catalog.indexes import ensure_indexes
 from ducklake_spark.catalog.snapshot import (
     Cache,
     SnapshotReader,
@@ -250,6 +251,7 @@ class Lake:
         committed = transaction.commit()
         if transaction.written:
             transaction.tidy()
+            ensure_indexes(self._store)
         if committed is not None:
             self._last_committed = committed
 
@@ -484,6 +486,25 @@ class Lake:
         from ducklake_spark.sql.run import run
 
         return run(self, text, dialect, args)
+
+    def explain(self, frame: DataFrame) -> str:
+        """Which files a query will read: a line for each scan of a lake, with how many are kept of how many.
+
+        >>> lake = getfixture("lake")
+        >>> lake.set_option("data_inlining_row_limit", 0)
+        >>> table = lake.create_table("t", {"a": "int"})
+        >>> table.insert([(1,), (2,)]), table.insert([(3,), (4,)])
+        (2, 2)
+        >>> print(lake.explain(lake.table("t").where("a > 2")))
+        lake.main.t at snapshot 3: 1 of 2 files
+        """
+        from ducklake_spark.scan.relation import explain, is_classic
+
+        if not is_classic(frame.sparkSession):
+            raise InvalidInputError(
+                "explain() looks into the plan of a classic Spark session; a Spark Connect session does not show it."
+            )
+        return explain(frame)
 
     def __contains__(self, name: object) -> bool:
         """Whether the lake has a table of this name."""
