@@ -18,6 +18,7 @@ from ducklake_spark.format.types import fold
 from ducklake_spark.sql import queries
 from ducklake_spark.sql.grammar_queries import QUERY_DIALECTS, first_line, parse_query_text
 from ducklake_spark.sql.nodes import Name, Piece
+from ducklake_spark.sql.substitution import as_written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -109,7 +110,8 @@ class Context:
     def frame_of(self, text: str, *pieces: Piece | None) -> DataFrame:
         """The rows of a query that was put together from these pieces, in this order."""
         tree = parse_query_text(text, self.dialect)
-        return queries.frame_of_tree(self.lake, tree, text, self.dialect, self._args_of(pieces))
+        with as_written(self.lake.spark, text):
+            return queries.frame_of_tree(self.lake, tree, text, self.dialect, self._args_of(pieces))
 
     def _args_of(self, pieces: Sequence[Piece | None]) -> Args:
         """The parameters in these pieces: those without a name count in the whole text."""
@@ -138,7 +140,11 @@ class Context:
         """An expression in Spark's SQL; its subqueries work until the block ends."""
         text = self.source(piece)
         tree = parse_query_text(text, self.dialect)
-        with queries.bound(self.lake, self._filled(tree, piece), text, self.dialect) as found:
+        filled = self._filled(tree, piece)
+        with (
+            queries.bound(self.lake, filled, text, self.dialect) as found,
+            as_written(self.lake.spark, found),
+        ):
             yield found
 
     def _filled(self, tree: exp.Expr, piece: Piece) -> exp.Expr:

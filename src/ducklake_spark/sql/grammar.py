@@ -34,9 +34,9 @@ class Grammar(AlterGrammar, DmlGrammar, OtherGrammar):
     def _parse_statement(self) -> exp.Expr | None:
         if not self._curr:
             return None
-        word = self._curr.text.upper()
         if self._curr.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
             return self._parse_query()
+        word = self._curr.text.upper().partition(" ")[0]  # some keywords are one token of two words
         if word in NOT_HERE:
             self._refuse(word, NOT_HERE[word])
         read = _STATEMENTS.get(word)

@@ -271,7 +271,7 @@ class Words(Parser):
         if self._take("COMMENT"):
             self._need_string()
             raise InvalidInputError(
-                f'The field "{name}" of a struct cannot have a comment here: use COMMENT ON COLUMN afterwards.'
+                f'The field "{name}" of a struct cannot have a comment: the lake keeps them for tables and columns.'
             )
         return text
 

@@ -19,6 +19,7 @@ from ducklake_spark.sql.grammar_queries import QUERY_DIALECTS, first_line, parse
 from ducklake_spark.sql.names import World
 from ducklake_spark.sql.parse import Statement
 from ducklake_spark.sql.rewrite import Rewriter
+from ducklake_spark.sql.substitution import as_written
 from ducklake_spark.sql.texts import Spliced, splice
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ def run_prepared(spark: SparkSession, prepared: Prepared) -> DataFrame:
     given: Any = dict(args) if isinstance(args, Mapping) else list(args) if args is not None else None
     try:
         if is_classic(spark):
-            with _views(spark, prepared.frames):
+            with _views(spark, prepared.frames), as_written(spark, prepared.spliced.text):
                 return spark.sql(prepared.spliced.text, args=given or None)
         text = prepared.spliced.text.replace("{", "{{").replace("}", "}}")
         for name in prepared.frames:

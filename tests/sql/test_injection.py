@@ -1,0 +1,162 @@
+"""Hostile names, values, options and paths: they stay what they are, and no statement hides in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+import ducklake_spark
+from ducklake_spark import DuckLakeError, Lake
+from ducklake_spark.sql.parse import parse
+from tests.sql import test_dml, test_statements
+
+HOSTILE = [
+    "x; DROP TABLE victim",
+    "x'; DROP TABLE victim; --",
+    'x"; DROP TABLE victim; --',
+    "x`; DROP TABLE victim; --",
+    "x*/ DROP TABLE victim /*",
+    "x\\'; DROP TABLE victim; --",
+    "x\n; DROP TABLE victim",
+    "{DUCKLAKE_CATALOG}.main.victim",
+    "{victim} $victim ${victim} %s ?",
+    "ducklake_view_0",
+    "main.victim",
+    "a=b/../../victim",
+]
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    folder = tmp_path_factory.mktemp("injection")
+    with ducklake_spark.attach(f"ducklake:{folder / 'm.ducklake'}", spark=spark, name="lake") as lake:
+        lake.sql("CREATE TABLE victim (a INT); INSERT INTO victim VALUES (1)")
+        yield lake
+        assert lake.sql("SELECT a FROM victim").collect() == [(1,)], "somebody touched the victim"
+
+
+def quoted(name: str, dialect: str) -> str:
+    mark = '"' if dialect == "duckdb" else "`"
+    return mark + name.replace(mark, mark * 2) + mark
+
+
+def literal(text: str, dialect: str) -> str:
+    if dialect == "duckdb":
+        return "'" + text.replace("'", "''") + "'"
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("dialect", ["spark", "duckdb"])
+def test_quoted_names_and_values_are_only_that(lake: Lake, dialect: str) -> None:
+    names, values = [quoted(text, dialect) for text in HOSTILE], [literal(text, dialect) for text in HOSTILE]
+    kind = "VARCHAR" if dialect == "duckdb" else "STRING"
+    columns = ", ".join(f"{name} {kind} DEFAULT {value}" for name, value in zip(names, values, strict=True))
+    same = " AND ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
+    lake.sql(f"CREATE OR REPLACE TABLE wide ({columns}, b INT)", dialect)
+    lake.sql(f"INSERT INTO wide VALUES ({', '.join(values)}, 1); INSERT INTO wide (b) VALUES (2)", dialect)
+    lake.sql(f"UPDATE wide SET b = b + 1, {names[0]} = {values[0]} WHERE {same}", dialect)
+    found = lake.sql("SELECT * FROM wide ORDER BY b", dialect).collect()
+    assert [tuple(row) for row in found] == [(*HOSTILE, 2), (*HOSTILE, 3)]
+    everything = " AND ".join(f"{name} = ?" for name in names)
+    assert lake.sql(f"DELETE FROM wide WHERE {everything} AND b = ?", dialect, [*HOSTILE, 2]).collect() == [
+        (1,)
+    ]
+    assert lake.sql(f"SELECT b FROM wide WHERE {everything}", dialect, HOSTILE).collect() == [(3,)]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("dialect", ["spark", "duckdb"])
+def test_hostile_tables_views_schemas_and_macros(lake: Lake, dialect: str) -> None:
+    for text in HOSTILE:
+        name, value = quoted(text, dialect), literal(text, dialect)
+        lake.sql(
+            f"CREATE SCHEMA {name}; CREATE TABLE {name}.{name} ({name} INT); COMMENT ON TABLE {name}.{name} IS {value};"
+            f"ALTER TABLE {name}.{name} RENAME COLUMN {name} TO a; ALTER TABLE {name}.{name} ADD COLUMN {name} INT;"
+            f"ALTER TABLE {name}.{name} SET PARTITIONED BY ({name}); CREATE VIEW {name}.v AS SELECT a FROM {name}.{name};"
+            f"CREATE MACRO {name}.m(a) AS a",
+            dialect,
+        )
+        assert lake[(text, text)].comment == text and lake[(text, text)].columns == ["a", text]
+        [(shown,)] = lake.sql(f"SHOW CREATE TABLE {name}.{name}", dialect).collect()
+        lake.sql(f"DROP TABLE {name}.{name}; {shown}; DROP SCHEMA {name} CASCADE", dialect)
+    assert lake.schemas() == ["main"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("text", HOSTILE[:-2], ids=range(len(HOSTILE) - 2))
+def test_options_calls_and_paths_take_no_sql(lake: Lake, text: str) -> None:
+    value = literal(text, "duckdb")
+    for statement in (
+        f"CALL lake.set_option({value}, 1)",
+        f"CALL lake.set_option('parquet_compression', {value})",
+        f"CALL lake.set_option('target_file_size', '1MB', table_name => {value})",
+        f"CALL ducklake_snapshots({value})",
+        f"CALL lake.table_changes({value}, 0, 1)",
+        f"SET ducklake_target_file_size = {value}",
+        f"USE {quoted(text, 'duckdb')}",
+        f"SHOW TABLES FROM {quoted(text, 'duckdb')}",
+        f"ALTER TABLE victim SET SORTED BY ({quoted(text, 'duckdb')})",
+        f"ALTER TABLE victim SET PARTITIONED BY ({quoted(text, 'duckdb')})",
+    ):
+        with pytest.raises(DuckLakeError):
+            lake.sql(statement, "duckdb")
+    # A message is free text, and is kept as it is.
+    lake.sql(
+        f"BEGIN; CALL lake.set_commit_message({value}, {value}); COMMENT ON TABLE victim IS {value}; COMMIT",
+        "duckdb",
+    )
+    assert lake.snapshots().orderBy("snapshot_id").tail(1)[0]["author"] == text
+
+
+WORDS = sorted(
+    {
+        word
+        for statement in [*test_dml.INSERTS, *test_dml.CHANGES, *test_dml.MERGES, *test_statements.QUESTIONS]
+        for word in statement.split()
+    }
+)
+STATEMENTS = [
+    *test_dml.INSERTS, *test_dml.CHANGES, *test_dml.MERGES, *test_statements.QUESTIONS,
+    "CREATE OR REPLACE TABLE s.t (a INT NOT NULL DEFAULT 3, b STRUCT(x INT, y VARCHAR[])) PARTITIONED BY (year(a), bucket(4, b))",
+    "CREATE MACRO m(a, b := 5) AS a + b, (a) AS a",
+    "ALTER TABLE t ADD COLUMN IF NOT EXISTS a.b.c INTEGER DEFAULT 3",
+    "ALTER TABLE t ALTER COLUMN a SET DATA TYPE BIGINT",
+    "CALL lake.set_option('a', 1, table_name => 'x')",
+    "COMMENT ON COLUMN t.a IS 'x'",
+]  # fmt: skip
+
+
+@st.composite
+def mangled(draw: st.DrawFn) -> str:
+    """A statement in which some words were lost, doubled, swapped or replaced."""
+    words = draw(st.sampled_from(STATEMENTS)).split()
+    for _ in range(draw(st.integers(0, 4))):
+        place = draw(st.integers(0, max(len(words) - 1, 0)))
+        match draw(st.sampled_from(["drop", "double", "swap", "replace", "add"])):
+            case "drop" if words:
+                del words[place]
+            case "double" if words:
+                words.insert(place, words[place])
+            case "swap" if len(words) > 1:
+                other = draw(st.integers(0, len(words) - 1))
+                words[place], words[other] = words[other], words[place]
+            case "replace" if words:
+                words[place] = draw(st.sampled_from([*WORDS, *HOSTILE, "(", ")", ",", ";", "'", '"', "`"]))
+            case _:
+                words.insert(place, draw(st.text(max_size=8)))
+    return " ".join(words)
+
+
+@hypothesis.given(mangled(), st.sampled_from(["spark", "duckdb"]))
+@hypothesis.settings(max_examples=400)
+def test_reading_gives_statements_or_an_error_of_ours(text: str, dialect: str) -> None:
+    try:
+        found = parse(text, dialect)
+    except DuckLakeError:
+        return
+    assert all(statement.text for statement in found)
