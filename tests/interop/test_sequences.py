@@ -1,0 +1,251 @@
+"""Random sequences of statements, by the extension and by us: the same rows and changes after each step.
+
+Twins run the same statements on two lakes. On one lake the two take turns, and a plain Python model says what must
+be there; its changes are replayed from our change feed, which must lead from each version to the next.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from tests.interop import sequences as seq
+from tests.interop.oracle import Oracle
+from tests.write.lakes import WrittenLake
+
+pytestmark = pytest.mark.spark
+
+DEEP = bool(os.environ.get("DUCKLAKE_SPARK_TEST_DEEP"))
+EXAMPLES, MOST = (260, 9) if DEEP else (12, 4)
+numbers = iter(range(10**9))
+
+# Without shrinking: each try costs seconds, and the message has the whole sequence.
+several = settings(
+    max_examples=EXAMPLES,
+    suppress_health_check=list(HealthCheck),
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+limits = st.sampled_from([0, 10])
+sequences = st.tuples(
+    seq.inserts,
+    st.lists(
+        st.one_of(seq.row_changes, seq.row_changes, seq.ddl, seq.transactions), min_size=2, max_size=MOST
+    ),
+).map(lambda parts: [parts[0], *parts[1]])
+turns = st.lists(
+    st.tuples(
+        st.booleans(),
+        st.one_of(
+            seq.row_changes,
+            seq.row_changes,
+            seq.row_changes,
+            seq.ddl,
+            seq.transactions,
+            seq.maintenance,
+            st.builds(seq.Restore, st.integers(1, 4)),
+        ),
+    ),
+    min_size=2,
+    max_size=MOST + 1,
+)
+
+
+@pytest.fixture(scope="module")
+def twins(
+    _oracle_process: Oracle, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[WrittenLake, WrittenLake]]:
+    folder = tmp_path_factory.mktemp("twins")
+    theirs, ours = (
+        WrittenLake(_oracle_process, spark, f"ducklake:duckdb:{folder}/{side}.duckdb", folder / side)
+        for side in ("theirs", "ours")
+    )
+    yield theirs, ours
+    theirs.close()
+    ours.close()
+
+
+@pytest.fixture(scope="module")
+def shared(
+    _oracle_process: Oracle, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[WrittenLake]:
+    folder = tmp_path_factory.mktemp("turns")
+    lake = WrittenLake(_oracle_process, spark, f"ducklake:sqlite:{folder}/lake.sqlite", folder / "data")
+    yield lake
+    lake.close()
+
+
+@several
+@given(changes=sequences, limit=limits)
+def test_twins(twins: tuple[WrittenLake, WrittenLake], changes: list[Any], limit: int) -> None:
+    theirs, ours = twins
+    model = seq.Model(f"t{next(numbers)}")
+    option = f"CALL lake.set_option('data_inlining_row_limit', {limit}, table_name => '{model.table}')"
+    sql, call = seq.create(model)
+    ours.close()
+    theirs.ask(sql)
+    theirs.ask(option)
+    steps, states, versions = [sql], [copy.deepcopy(model)], [newest(theirs)]
+    calls = [call]
+    for change in changes:
+        made = seq.apply(model, change)
+        if made is not None:
+            theirs.ask(made[0])
+            steps.append(made[0])
+            calls.append(made[1])
+            states.append(copy.deepcopy(model))
+            versions.append(newest(theirs))
+    told = f"limit {limit}:\n" + ";\n".join(steps)
+    seen = [observed(theirs, model.table, version, states[0]) for version in versions]
+    theirs.close()
+    mine = []
+    for place, each in enumerate(calls):
+        each(ours.ours)
+        if place == 0:
+            ours.ours[model.table].set_option("data_inlining_row_limit", limit)
+        mine.append(ours.ours.version)
+    moved = [version - mine[0] for version in mine]
+    assert moved == [version - versions[0] for version in versions], told
+    check_replay(ours, model, mine, states, told)
+    found = [observed(ours, model.table, version, states[0]) for version in mine]
+    for place, (one, other) in enumerate(zip(found, seen, strict=True)):
+        assert one == other, f"after step {place}, {told}"
+
+
+def newest(lake: WrittenLake) -> int:
+    version: int = lake.ask("SELECT max(snapshot_id) FROM lake.snapshots()")[0][0]
+    return version
+
+
+def observed(lake: WrittenLake, table: str, version: int, _: Any) -> tuple[Any, ...]:
+    """What the extension reads at a version: columns, rows, and the changes of its last snapshot without row ids."""
+    columns = [
+        (row[0], row[1]) for row in lake.ask(f"DESCRIBE SELECT * FROM {table} AT (VERSION => {version})")
+    ]
+    rows = lake.ask(f"SELECT * FROM {table} AT (VERSION => {version}) ORDER BY ALL")
+    feed = lake.ask(
+        f"SELECT * EXCLUDE (snapshot_id, rowid) FROM lake.table_changes('{table}', {version}, {version}) ORDER BY ALL"
+    )
+    return columns, rows, feed
+
+
+@several
+@given(changes=turns, limit=limits, first=seq.counts)
+def test_turns(shared: WrittenLake, changes: list[tuple[bool, Any]], limit: int, first: int) -> None:
+    model = seq.Model(f"t{next(numbers)}")
+    sql, _ = seq.create(model)
+    shared.ask(sql)
+    shared.ask(f"CALL lake.set_option('data_inlining_row_limit', {limit}, table_name => '{model.table}')")
+    steps, states, versions = [f"theirs: {sql}"], [copy.deepcopy(model)], [newest(shared)]
+    for is_ours, change in [(False, seq.Insert(first)), *changes]:
+        told = take_turn(shared, model, is_ours, change, states, versions)
+        if told is not None:
+            steps.append(told)
+            states.append(copy.deepcopy(model))
+            versions.append(newest(shared))
+    told = f"limit {limit}:\n" + ";\n".join(steps)
+    for version, state in zip(versions, states, strict=True):
+        names = ", ".join(state.names())
+        rows = shared.ask(f"SELECT {names} FROM {state.table} AT (VERSION => {version})")
+        assert sorted(rows, key=repr) == state.shown(), f"theirs at {version}, {told}"
+    check_replay(shared, model, versions, states, told)
+    read = shared.ours.table(model.table).select(*model.names()).collect()
+    assert sorted(map(tuple, read), key=repr) == model.shown(), f"ours, {told}"
+
+
+def take_turn(
+    lake: WrittenLake,
+    model: seq.Model,
+    is_ours: bool,
+    change: Any,
+    states: list[seq.Model],
+    versions: list[int],
+) -> str | None:
+    """One statement, by one of the two. Returns what it was, None if it means nothing."""
+    if isinstance(change, seq.Maintain):
+        call = f"CALL {change.function.format(table=model.table)}"
+        lake.ask(call)
+        return f"theirs: {call}"
+    if isinstance(change, seq.Restore):
+        place = max(0, len(states) - 1 - change.back)
+        old = states[place]
+        if model.widened != old.widened:
+            return None
+        lake.ours[model.table].restore(version=versions[place])
+        model.columns, model.rows = copy.deepcopy(old.columns), copy.deepcopy(old.rows)
+        return f"ours: restore {versions[place]}"
+    if isinstance(change, seq.Several) and not is_ours:
+        # The extension gives rows that it updates in the transaction that inserted them ids that others have too.
+        later = (seq.Insert, seq.Merge)
+        change = seq.Several(
+            tuple(sorted(change.changes, key=lambda each: isinstance(each, later))), change.rolls_back
+        )
+        if sum(isinstance(each, later) for each in change.changes) > 1:
+            return None
+    made = seq.apply(model, change)
+    if made is None:
+        return None
+    if is_ours:
+        made[1](lake.ours)
+    else:
+        lake.ask(made[0])
+    return ("ours: " if is_ours else "theirs: ") + made[0]
+
+
+def check_replay(
+    lake: WrittenLake, model: seq.Model, versions: list[int], states: list[seq.Model], told: str
+) -> None:
+    """Our feed of all versions, applied snapshot by snapshot, gives the rows of each version, under constant ids."""
+    columns = model.columns
+    names = model.names()
+    feed = lake.ours.table_changes(model.table, versions[0], versions[-1]).collect()
+    by_snapshot: dict[int, list[Any]] = {}
+    for row in feed:
+        by_snapshot.setdefault(row.snapshot_id, []).append(row)
+    alive: dict[int, tuple[Any, ...]] = {}
+    done = versions[0]
+    for version, state in zip(versions, states, strict=True):
+        for snapshot in range(done, version + 1):
+            replay(alive, by_snapshot.pop(snapshot, []), names, f"snapshot {snapshot}, {told}")
+        done = version + 1
+        wanted = state.shown(columns)
+        missing = {column.uid for column in columns} - {column.uid for column in state.columns}
+        if missing:
+            # Columns that came later show their default in older rows, unless a row had them before.
+            keep = [i for i, column in enumerate(columns) if column.uid not in missing]
+            assert cut(alive.values(), keep) == cut(wanted, keep), f"replay at {version}, {told}"
+        else:
+            assert sorted(alive.values(), key=repr) == wanted, f"replay at {version}, {told}"
+    assert not by_snapshot, f"changes of other snapshots: {sorted(by_snapshot)}, {told}"
+
+
+def cut(rows: Any, keep: list[int]) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row[i] for i in keep) for row in rows), key=repr)
+
+
+def replay(alive: dict[int, tuple[Any, ...]], changes: list[Any], names: list[str], told: str) -> None:
+    """Applies the changes of one snapshot. Rows that came and went in it are there as both, and never were alive."""
+    old = [row for row in changes if row.change_type in ("delete", "update_preimage")]
+    new = [row for row in changes if row.change_type in ("insert", "update_postimage")]
+    passing: list[tuple[int, tuple[Any, ...]]] = []
+    for row in old:
+        values = tuple(row[name] for name in names)
+        if alive.get(row["rowid"]) == values:
+            del alive[row["rowid"]]
+        else:
+            passing.append((row["rowid"], values))
+    for row in new:
+        values = tuple(row[name] for name in names)
+        if (row["rowid"], values) in passing:
+            passing.remove((row["rowid"], values))
+            continue
+        assert row["rowid"] not in alive, f"row id {row['rowid']} is there twice, {told}"
+        alive[row["rowid"]] = values
+    assert not passing, f"{passing} went and were not there, {told}"
