@@ -35,6 +35,8 @@ from ducklake_spark.write.keys import encoded_keys, together
 from ducklake_spark.write.local import LocalRows, local_rows
 from ducklake_spark.write.variants import variant_column_stats
 
+_ONE_TASK = 10_000
+"""Rows that are surely no more than these are written by one task: a file each of several would be too small."""
 _COUNTED = ("timetz", "interval", "variant")
 """Types whose NULLs DuckDB's statistics do not count."""
 
@@ -139,12 +141,14 @@ def _insert_frame(target: Target, frame: Any) -> Added:
         columns.append(column.alias(f"c{i}"))
         fields[i] = (name, travels)
     prepared = renamed.select(*columns)
-    limit = target.inline_limit
-    if limit and 0 <= _max_rows(frame) <= limit:
+    limit, known = target.inline_limit, _max_rows(frame)
+    if limit and 0 <= known <= limit:
         # As if every part could be NULL: parts of a NULL struct are, whatever its type says, and Arrow refuses that.
         loose = [F.col(f"c{i}").cast(nullable(part)).alias(f"c{i}") for i, (_, part) in enumerate(fields)]
         local = prepared.select(*loose).toArrow()
         return _inline(target, local, fields) if local.num_rows else None
+    if 0 <= known <= _ONE_TASK:
+        prepared = prepared.coalesce(1)
     return _write_files(target, prepared, fields, limit)
 
 
