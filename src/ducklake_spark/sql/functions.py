@@ -48,7 +48,13 @@ class Function:
 
 
 def call(
-    lake: Lake, name: str, positional: Sequence[Any], named: Mapping[str, Any], virtual: Sequence[str] = ()
+    lake: Lake,
+    name: str,
+    positional: Sequence[Any],
+    named: Mapping[str, Any],
+    *,
+    virtual: Sequence[str] = (),
+    schema: str | None = None,
 ) -> DataFrame:
     """Calls a function of the lake with values, not expressions.
 
@@ -58,6 +64,7 @@ def call(
         positional: Values in order.
         named: Values by parameter name.
         virtual: Virtual columns to add, for functions that have some.
+        schema: Where tables without a schema are; by default the lake's default schema.
 
     Raises:
         NotFoundError: There is no such function, or no such lake.
@@ -78,7 +85,7 @@ def call(
             "Until then, call it in DuckDB on the same lake."
         )
     values = _arguments(function, positional, named, prefixed=prefixed)
-    return function.run(lake, {**values, "virtual": virtual} if virtual else values)
+    return function.run(lake, {**values, "virtual": virtual, "default_schema": schema or lake.default_schema})
 
 
 def find(name: str) -> Function | None:
@@ -128,7 +135,7 @@ def _table(lake: Lake, values: Mapping[str, Any], key: str = "table_name") -> tu
         raise InvalidInputError(f"A table is named by a text, not {name!r}.")
     if schema is not None:
         return (str(schema), name)
-    plain = (lake.default_schema, name)
+    plain = (str(values["default_schema"]), name)
     parts = tuple(name.split("."))
     return parts if len(parts) == 2 and plain not in lake and parts in lake else plain
 

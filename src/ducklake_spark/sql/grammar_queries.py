@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
-from sqlglot.parser import Parser
+from sqlglot.parser import Parser, binary_range_parser
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.parsers.spark import SparkParser
 
@@ -74,8 +74,15 @@ class LakeSpark(Spark):
 class LakeDuckDB(DuckDB):
     """DuckDB's dialect with the clauses of lakes in queries."""
 
-    class Parser(QueryGrammar, DuckDBParser):
+    class Tokenizer(DuckDB.Tokenizer):
         pass
+
+    class Parser(QueryGrammar, DuckDBParser):
+        RANGE_PARSERS = {  # noqa: RUF012
+            **DuckDBParser.RANGE_PARSERS,
+            # `~` compares the whole text, which is what sqlglot has this node for.
+            TokenType.TILDE: binary_range_parser(exp.SimilarTo),
+        }
 
 
 QUERY_DIALECTS: dict[str, type[Dialect]] = {"spark": LakeSpark, "duckdb": LakeDuckDB}

@@ -13,6 +13,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from ducklake_spark.errors import DuckLakeError, InvalidInputError
+from ducklake_spark.sql import duckdb_select
 from ducklake_spark.sql.constants import Args, Constants
 from ducklake_spark.sql.duckdb_dialect import translate
 from ducklake_spark.sql.grammar_queries import QUERY_DIALECTS, first_line, parse_query_text
@@ -99,6 +100,8 @@ def prepare(world: World, tree: exp.Expr, text: str | None, dialect: str, args: 
     """Resolves the names of a tree and gives Spark's text for it."""
     tree = tree.copy()
     markers = _number_markers(tree, text, dialect)
+    if dialect == "duckdb":
+        duckdb_select.name_columns(tree)
     constants = Constants(world.lake, dialect, args, lambda node: spark_sql(node, dialect))
     span = _span(tree, text, dialect) if dialect == "spark" else None
     rewriter = Rewriter(world, tree, constants, None if span is None else text)
@@ -106,7 +109,7 @@ def prepare(world: World, tree: exp.Expr, text: str | None, dialect: str, args: 
     if span is None or text is None:
         if isinstance(args, Sequence):
             args = _named_markers(rewriter.tree, args)
-        made = spark_sql(rewriter.tree, dialect)
+        made = spark_sql(rewriter.tree, dialect, done.frames)
         return Prepared(world, Spliced(made, made), done.frames, args, done.unknown)
     start, end = span
     inside = [edit for edit in done.edits if start <= edit.start and edit.end <= end]
@@ -121,10 +124,16 @@ def prepare(world: World, tree: exp.Expr, text: str | None, dialect: str, args: 
     return Prepared(world, spliced, done.frames, args, done.unknown)
 
 
-def spark_sql(tree: exp.Expr, dialect: str) -> str:
-    """The tree in Spark's SQL."""
+def spark_sql(tree: exp.Expr, dialect: str, frames: Mapping[str, DataFrame] | None = None) -> str:
+    """The tree in Spark's SQL.
+
+    Args:
+        tree: The tree.
+        dialect: Its dialect.
+        frames: The DataFrames that it names, for the types of their columns.
+    """
     if dialect == "duckdb":
-        tree = translate(tree)
+        tree = translate(tree, {name: frame.schema for name, frame in (frames or {}).items()})
     try:
         return tree.sql(dialect="spark")
     except (SqlglotError, ValueError, RecursionError) as error:

@@ -116,9 +116,12 @@ def relation(world: World, table: exp.Table, constants: Constants) -> Relation |
     if found.state == "call only":
         raise InvalidInputError(f"{name}() changes the lake: write CALL {name}(...), not FROM.")
     positional, named = arguments(node, constants, name)
+    schema = (
+        qualifiers[-1] if world.tx(lake).schema(qualifiers[-1] if qualifiers else "") is not None else None
+    )
 
     def frame(virtual: Sequence[str]) -> DataFrame:
-        return functions.call(lake, name, positional, named, virtual)
+        return functions.call(lake, name, positional, named, virtual=virtual, schema=schema)
 
     return Relation((fold(name),), found.virtual, frame)
 

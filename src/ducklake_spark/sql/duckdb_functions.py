@@ -1,0 +1,393 @@
+"""DuckDB's functions that Spark has under another name, with other arguments, or not at all: each as Spark's SQL.
+
+In a text, `_1` is the first argument. What is not listed here is the same in both, or sqlglot knows it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+
+import pyspark.sql.types as T
+import sqlglot
+from sqlglot import exp
+
+from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.sql.duckdb_types import Types, is_float
+
+_SUM = (
+    "CASE WHEN size(array_compact(_1)) > 0 THEN aggregate(array_compact(_1), CAST({zero} AS {type}), "
+    "(acc, x) -> CAST(acc {op} x AS {type})) END"
+)
+_UNIT = "timestampdiff({unit}, _2, _3)"
+
+TEXTS: Mapping[str, str] = {
+    # numbers
+    "fmod": "_1 % nullif(_2, 0)",
+    "mod": "_1 % nullif(_2, 0)",
+    "even": "if(_1 >= 0, ceil(_1 / 2), floor(_1 / 2)) * 2",
+    "isfinite": "NOT isnan(_1) AND abs(_1) < double('Infinity')",
+    "isinf": "abs(_1) = double('Infinity')",
+    "trunc": "if(_1 >= 0, floor(_1), ceil(_1))",
+    "bit_count": "bit_count(_1)",
+    "log": "log10(_1)",
+    "gamma": "gamma(_1)",
+    # texts
+    "suffix": "endswith(_1, _2)",
+    "prefix": "startswith(_1, _2)",
+    "strlen": "octet_length(_1)",
+    "ord": "ascii(_1)",
+    "unicode": "ascii(_1)",
+    "regexp_full_match": "_1 RLIKE concat('^(?:', _2, ')$')",
+    "regexp_matches": "_1 RLIKE _2",
+    "regexp_split_to_array": "split(_1, _2)",
+    "string_split_regex": "split(_1, _2)",
+    "str_split_regex": "split(_1, _2)",
+    "to_hex": "hex(_1)",
+    "array_to_string": "array_join(_1, _2)",
+    "list_string_agg": "array_join(_1, ',')",
+    "to_base64": "base64(_1)",
+    "from_base64": "unbase64(_1)",
+    "string_split": "split(_1, concat('\\\\Q', _2, '\\\\E'))",
+    "chr": "char(_1)",
+    # lists
+    "list_cat": "concat(_1, _2)",
+    "array_cat": "concat(_1, _2)",
+    "list_reverse": "reverse(_1)",
+    "array_reverse": "reverse(_1)",
+    "list_unique": "size(array_distinct(array_compact(_1)))",
+    "list_distinct": "array_distinct(array_compact(_1))",
+    "list_contains": "coalesce(array_contains(_1, _2), if(_1 IS NULL OR _2 IS NULL, NULL, false))",
+    "list_has": "coalesce(array_contains(_1, _2), if(_1 IS NULL OR _2 IS NULL, NULL, false))",
+    "list_position": "nullif(array_position(_1, _2), 0)",
+    "list_indexof": "nullif(array_position(_1, _2), 0)",
+    "list_min": "array_min(_1)",
+    "list_max": "array_max(_1)",
+    "list_count": "size(array_compact(_1))",
+    "list_avg": "CASE WHEN size(array_compact(_1)) > 0 THEN aggregate(array_compact(_1), 0D, (acc, x) -> acc + x)"
+    " / size(array_compact(_1)) END",
+    "list_product": _SUM.format(zero=1, type="DOUBLE", op="*"),
+    "list_first": "try_element_at(_1, 1)",
+    "list_last": "try_element_at(_1, -1)",
+    "list_any_value": "try_element_at(array_compact(_1), 1)",
+    "list_has_any": "arrays_overlap(_1, _2)",
+    "list_has_all": "size(array_except(_2, _1)) = 0",
+    "list_intersect": "array_intersect(_1, _2)",
+    "list_resize": "slice(concat(_1, array_repeat(_3, greatest(_2 - size(_1), 0))), 1, _2)",
+    "list_select": "transform(_2, i -> try_element_at(_1, i))",
+    "array_select": "transform(_2, i -> try_element_at(_1, i))",
+    "list_where": "filter(_1, (x, i) -> get(_2, i))",
+    "array_where": "filter(_1, (x, i) -> get(_2, i))",
+    "list_reduce": "aggregate(slice(_1, 2, greatest(size(_1) - 1, 0)), try_element_at(_1, 1), _2)",
+    "array_reduce": "aggregate(slice(_1, 2, greatest(size(_1) - 1, 0)), try_element_at(_1, 1), _2)",
+    "list_filter": "filter(_1, _2)",
+    "list_transform": "transform(_1, _2)",
+    "list_apply": "transform(_1, _2)",
+    "array_apply": "transform(_1, _2)",
+    "list_reverse_sort": "sort_array(_1, false)",
+    # maps and structs
+    "map_contains": "map_contains_key(_1, _2)",
+    "map_extract": "if(_1 IS NULL, NULL, if(map_contains_key(_1, _2), array(_1[_2]), array()))",
+    "map_extract_value": "_1[_2]",
+    # times
+    "week": "weekofyear(_1)",
+    "yearweek": "extract(YEAROFWEEK FROM _1) * 100 + weekofyear(_1)",
+    "weekday": "dayofweek(_1) - 1",
+    "dayofweek": "dayofweek(_1) - 1",
+    "isodow": "weekday(_1) + 1",
+    "monthname": "date_format(_1, 'MMMM')",
+    "dayname": "date_format(_1, 'EEEE')",
+    "epoch": "unix_micros(CAST(_1 AS TIMESTAMP)) / 1000000D",
+    "epoch_us": "unix_micros(CAST(_1 AS TIMESTAMP))",
+    "epoch_ns": "unix_micros(CAST(_1 AS TIMESTAMP)) * 1000",
+    "to_timestamp": "timestamp_micros(CAST(_1 * 1000000 AS BIGINT))",
+    "make_timestamp": "make_timestamp_ntz(_1, _2, _3, _4, _5, _6)",
+    "today": "current_date()",
+    "get_current_timestamp": "current_timestamp()",
+    "transaction_timestamp": "current_timestamp()",
+    "to_microseconds": "make_dt_interval(0, 0, 0, CAST(_1 / 1000000 AS DECIMAL(18, 6)))",
+    "to_milliseconds": "make_dt_interval(0, 0, 0, CAST(_1 / 1000 AS DECIMAL(18, 6)))",
+    "to_seconds": "make_dt_interval(0, 0, 0, _1)",
+    "to_minutes": "make_dt_interval(0, 0, _1)",
+    "to_hours": "make_dt_interval(0, _1)",
+    "to_days": "make_dt_interval(_1)",
+    "to_weeks": "make_dt_interval(_1 * 7)",
+    "to_months": "make_ym_interval(0, _1)",
+    "to_quarters": "make_ym_interval(0, _1 * 3)",
+    "to_years": "make_ym_interval(_1)",
+    # aggregates
+    "product": "aggregate(collect_list(_1), 1D, (acc, x) -> acc * x)",
+    "quantile": "percentile_disc(_2) WITHIN GROUP (ORDER BY _1)",
+    "count_star": "count(*)",
+    "favg": "avg(_1)",
+    "fsum": "sum(_1)",
+    # others
+    "ifnull": "coalesce(_1, _2)",
+    "hash": "xxhash64(_1)",
+    "gen_random_uuid": "uuid()",
+    "current_schema": "'main'",
+}
+
+_PARTS: Mapping[str, str] = {
+    "year": "year(_1)", "month": "month(_1)", "day": "day(_1)", "hour": "hour(_1)", "minute": "minute(_1)",
+    "quarter": "quarter(_1)", "doy": "dayofyear(_1)", "dayofyear": "dayofyear(_1)", "week": "weekofyear(_1)",
+    "weekofyear": "weekofyear(_1)", "second": "CAST(floor(extract(SECOND FROM _1)) AS BIGINT)",
+    "dow": "dayofweek(_1) - 1", "dayofweek": "dayofweek(_1) - 1", "weekday": "dayofweek(_1) - 1",
+    "isodow": "weekday(_1) + 1", "isoyear": "extract(YEAROFWEEK FROM _1)",
+    "millisecond": "CAST(floor(extract(SECOND FROM _1) * 1000) AS BIGINT)",
+    "milliseconds": "CAST(floor(extract(SECOND FROM _1) * 1000) AS BIGINT)",
+    "microsecond": "CAST(extract(SECOND FROM _1) * 1000000 AS BIGINT)",
+    "microseconds": "CAST(extract(SECOND FROM _1) * 1000000 AS BIGINT)",
+    "epoch": "unix_micros(CAST(_1 AS TIMESTAMP)) / 1000000D",
+    "century": "ceil(year(_1) / 100)", "decade": "floor(year(_1) / 10)", "millennium": "ceil(year(_1) / 1000)",
+    "yearweek": "extract(YEAROFWEEK FROM _1) * 100 + weekofyear(_1)",
+}  # fmt: skip
+"""Parts of times, as `extract`, `date_part` and functions of the same name give them."""
+
+_VARIADIC = {"row": "struct", "list_value": "array", "list_pack": "array"}
+_SYNONYMS = {
+    "array_append": "list_append", "array_prepend": "list_prepend", "array_contains": "list_contains",
+    "array_has": "list_contains", "array_position": "list_position", "array_indexof": "list_position",
+    "array_distinct": "list_distinct", "array_unique": "list_unique", "array_has_any": "list_has_any",
+    "array_has_all": "list_has_all", "array_intersect": "list_intersect", "array_filter": "list_filter",
+    "array_transform": "list_transform", "list_concat": "list_cat", "array_concat": "list_cat",
+    "array_reverse_sort": "list_reverse_sort", "array_resize": "list_resize", "list_aggr": "list_aggregate",
+    "array_aggregate": "list_aggregate", "array_aggr": "list_aggregate", "aggregate": "list_aggregate",
+    "array_slice": "list_slice", "reduce": "list_reduce", "array_extract": "list_extract",
+    "list_element": "list_extract", "str_split": "string_split", "string_to_array": "string_split",
+    "date_sub": "datesub", "uuid": "gen_random_uuid",
+}  # fmt: skip
+
+
+@functools.lru_cache(maxsize=1024)
+def _parsed(text: str) -> exp.Expr:
+    found: exp.Expr = sqlglot.parse_one(f"SELECT {text}", read="spark").expressions[0]
+    return found
+
+
+def spark(text: str, *args: exp.Expr) -> exp.Expr:
+    """The tree of a piece of Spark's SQL with arguments in it.
+
+    >>> spark("_1 + coalesce(_2, 0)", exp.column("a"), exp.column("b")).sql("spark")
+    'a + COALESCE(b, 0)'
+    """
+    tree = exp.Paren(this=_parsed(text).copy())
+    for column in list(tree.find_all(exp.Column)):
+        name = column.name
+        if not column.table and name.startswith("_") and name[1:].isdigit() and int(name[1:]) <= len(args):
+            value = args[int(name[1:]) - 1].copy()
+            loose = isinstance(value, (exp.Binary, exp.Unary, exp.Between, exp.In)) and not isinstance(
+                value, (exp.Paren, exp.Dot)
+            )
+            column.replace(exp.Paren(this=value) if loose else value)
+    made: exp.Expr = tree.this
+    return made
+
+
+def wrapped(node: exp.Expr) -> exp.Expr:
+    """In parentheses, if something around it could bind closer."""
+    return exp.Paren(this=node) if isinstance(node, (exp.Binary, exp.Unary, exp.Case)) else node
+
+
+def anonymous(node: exp.Anonymous, types: Types) -> exp.Expr:
+    """A function that sqlglot does not know."""
+    name = node.name.lower()
+    name = _SYNONYMS.get(name, name)
+    args = list(node.expressions)
+    special = _SPECIAL.get(name)
+    if special is not None:
+        made = special(args, types)
+        if made is not None:
+            return made
+    if name in _VARIADIC:
+        return exp.Anonymous(this=_VARIADIC[name], expressions=args)
+    text = TEXTS.get(name)
+    if text is None:
+        return node
+    return wrapped(spark(text, *args))
+
+
+def part(name: str, value: exp.Expr) -> exp.Expr | None:
+    """A part of a time; None for one that is not known."""
+    text = _PARTS.get(name.lower())
+    return None if text is None else wrapped(spark(text, value))
+
+
+def _list_sum(args: list[exp.Expr], types: Types) -> exp.Expr:
+    kind = types.of(args[0])
+    element = kind.elementType if isinstance(kind, T.ArrayType) else None
+    made = (
+        "DOUBLE"
+        if is_float(element)
+        else "DECIMAL(38, 6)"
+        if isinstance(element, T.DecimalType)
+        else "BIGINT"
+    )
+    return spark(_SUM.format(zero=0, type=made, op="+"), args[0])
+
+
+def _length(args: list[exp.Expr], types: Types) -> exp.Expr:
+    kind = types.of(args[0])
+    if isinstance(kind, (T.ArrayType, T.MapType)):
+        return spark("CAST(if(_1 IS NULL, NULL, size(_1)) AS BIGINT)", args[0])
+    return spark("CAST(length(_1) AS BIGINT)", args[0])
+
+
+def _list_aggregate(args: list[exp.Expr], types: Types) -> exp.Expr | None:
+    if len(args) < 2 or not isinstance(args[1], exp.Literal):
+        return None
+    name = args[1].name.lower()
+    if name == "string_agg" and len(args) == 3:
+        return spark("array_join(_1, _2)", args[0], args[2])
+    made = anonymous(exp.Anonymous(this=f"list_{name}", expressions=[args[0]]), types)
+    return None if isinstance(made, exp.Anonymous) and made.name == f"list_{name}" else made
+
+
+def _contains(args: list[exp.Expr], types: Types) -> exp.Expr | None:
+    kind = types.of(args[0])
+    if isinstance(kind, T.ArrayType):
+        return spark(TEXTS["list_contains"], *args)
+    return spark("map_contains_key(_1, _2)", *args) if isinstance(kind, T.MapType) else None
+
+
+def _element_at(args: list[exp.Expr], types: Types) -> exp.Expr | None:
+    if isinstance(types.of(args[0]), T.MapType):
+        return spark(TEXTS["map_extract"], *args)
+    return spark("try_element_at(_1, nullif(_2, 0))", *args)
+
+
+def _struct_extract(args: list[exp.Expr], types: Types) -> exp.Expr | None:
+    if len(args) == 2 and isinstance(args[1], exp.Literal) and args[1].is_string:
+        return exp.Dot(this=wrapped(args[0]), expression=exp.to_identifier(args[1].name, quoted=True))
+    return None
+
+
+def _struct_insert(args: list[exp.Expr], types: Types) -> exp.Expr | None:
+    kind = types.of(args[0]) if args else None
+    if not isinstance(kind, T.StructType):
+        return None
+    pairs: list[exp.Expr] = []
+    for field in kind.fields:
+        access = exp.Dot(this=wrapped(args[0]), expression=exp.to_identifier(field.name, quoted=True))
+        pairs += [exp.Literal.string(field.name), access.copy()]
+    for each in args[1:]:
+        if not isinstance(each, (exp.PropertyEQ, exp.Kwarg)):
+            return None
+        pairs += [exp.Literal.string(each.this.name), each.expression]
+    return exp.Anonymous(this="named_struct", expressions=pairs)
+
+
+def _date_sub(args: list[exp.Expr], types: Types) -> exp.Expr | None:
+    if len(args) != 3 or not isinstance(args[0], exp.Literal):
+        return None
+    months = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}.get(args[0].name.upper().rstrip("S"))
+    if months is not None:
+        return spark(f"CAST(months_between(_3, _2) / {months} AS BIGINT)", *args)
+    return spark(_UNIT.format(unit=args[0].name.upper().rstrip("S")), *args)
+
+
+def _epoch_ms(args: list[exp.Expr], types: Types) -> exp.Expr:
+    if isinstance(types.of(args[0]), T.IntegralType):
+        return spark("CAST(timestamp_millis(_1) AS TIMESTAMP_NTZ)", args[0])
+    return spark("unix_millis(CAST(_1 AS TIMESTAMP))", args[0])
+
+
+def _printf(args: list[exp.Expr], types: Types) -> exp.Expr:
+    values = [
+        spark("CAST(_1 AS DOUBLE)", each) if isinstance(types.of(each), T.DecimalType) else each
+        for each in args[1:]
+    ]
+    return exp.Anonymous(this="format_string", expressions=[args[0], *values])
+
+
+def _format(args: list[exp.Expr], types: Types) -> exp.Expr | None:
+    """`format` with Python's marks: a literal text only, as the marks must be rewritten."""
+    if not args or not isinstance(args[0], exp.Literal):
+        return None
+    text = args[0].name.replace("%", "%%")
+    text = re.sub(r"\{(?::([^{}]*))?\}", lambda mark: "%" + (mark[1] or "s"), text)
+    return _printf([exp.Literal.string(text.replace("{{", "{").replace("}}", "}")), *args[1:]], types)
+
+
+def _slice(args: list[exp.Expr], types: Types) -> exp.Expr | None:
+    """Three arguments as in `l[a:b]`; with a step there is nothing alike in Spark."""
+    if len(args) != 3:
+        return None
+    return slice_of(args[0], args[1], args[2], types.of(args[0]))
+
+
+def slice_of(
+    inner: exp.Expr, first: exp.Expr | None, last: exp.Expr | None, kind: T.DataType | None
+) -> exp.Expr:
+    """A part of a list or a text: both ends belong to it, and negative ones count from the end."""
+    size = "length(_1)" if isinstance(kind, T.StringType) else "size(_1)"
+    start = f"greatest(if(_2 < 0, {size} + _2 + 1, _2), 1)"
+    end = f"if(_3 < 0, {size} + _3 + 1, _3)"
+    cut = "substring" if isinstance(kind, T.StringType) else "slice"
+    return spark(
+        f"{cut}(_1, {start}, greatest({end} - {start} + 1, 0))",
+        inner,
+        exp.Literal.number(1) if first is None else first,
+        exp.Literal.number(-1) if last is None else last,
+    )
+
+
+def _try_strptime(args: list[exp.Expr], types: Types) -> exp.Expr | None:
+    if len(args) != 2 or not isinstance(args[1], exp.Literal):
+        return None
+    return spark(f"CAST(try_to_timestamp(_1, {java_pattern(args[1].name)}) AS TIMESTAMP_NTZ)", args[0])
+
+
+_MARKS = {
+    "Y": "yyyy", "m": "MM", "d": "dd", "H": "HH", "M": "mm", "S": "ss", "y": "yy", "b": "MMM", "B": "MMMM", "a": "EEE",
+    "A": "EEEE", "j": "DDD", "I": "hh", "p": "a", "f": "SSSSSS", "g": "SSS", "-d": "d", "-m": "M", "-H": "H", "-M": "m",
+    "-S": "s", "-I": "h", "-j": "D", "-y": "y", "z": "xx", "n": "SSSSSSSSS", "%": "%",
+}  # fmt: skip
+
+
+def java_pattern(marks: str) -> str:
+    """A format of `strftime` as a literal of Spark's own patterns.
+
+    >>> java_pattern("%d.%m.%Y at %H")
+    "'dd.MM.yyyy '' at'' HH'"
+
+    Raises:
+        InvalidInputError: A mark that Spark has no pattern for.
+    """
+    parts: list[str] = []
+    for mark, other in re.findall(r"%(-?.)|([^%]+)", marks, re.DOTALL):
+        if mark:
+            if mark not in _MARKS:
+                raise InvalidInputError(f"The format %{mark} of times is not available in Spark's SQL.")
+            parts.append(_MARKS[mark])
+        else:
+            parts.append(
+                re.sub(r"[A-Za-z'\[\]{}#]+", lambda text: "'" + text[0].replace("'", "''") + "'", other)
+            )
+    return "'" + "".join(parts).replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _quantile(args: list[exp.Expr], types: Types) -> exp.Expr:
+    return spark("percentile(_1, _2)", *args)
+
+
+_SPECIAL: Mapping[str, Callable[[list[exp.Expr], Types], exp.Expr | None]] = {
+    "list_sum": _list_sum,
+    "len": _length,
+    "length": _length,
+    "array_length": _length,
+    "list_aggregate": _list_aggregate,
+    "contains": _contains,
+    "element_at": _element_at,
+    "list_extract": _element_at,
+    "struct_extract": _struct_extract,
+    "struct_insert": _struct_insert,
+    "datesub": _date_sub,
+    "epoch_ms": _epoch_ms,
+    "printf": _printf,
+    "format": _format,
+    "quantile_cont": _quantile,
+    "list_slice": _slice,
+    "try_strptime": _try_strptime,
+}
