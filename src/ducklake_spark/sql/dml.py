@@ -116,6 +116,9 @@ def _values_frame(
                 text = f"CAST({text} AS {duckdb_name(types[name])})"
             values.append(text)
         texts.append(f"({', '.join(values)})")
+    if len(names) == 1 and types[names[0]].name == "struct":
+        # Spark takes VALUES of one struct for a row of its fields.
+        return context.frame_of(" UNION ALL ".join(f"SELECT {text} AS v" for text in texts), *pieces)
     return context.frame_of(f"VALUES {', '.join(texts)}", *pieces)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import uuid
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from sqlglot import exp
 
 from ducklake_spark.errors import InvalidInputError, NotFoundError
 from ducklake_spark.format.types import fold
-from ducklake_spark.sql import macros, table_functions
+from ducklake_spark.sql import files, macros, table_functions
 from ducklake_spark.sql.constants import Constants
 from ducklake_spark.sql.names import VIRTUAL, Relation, World, cte_of, identifiers_of, parts_of
 from ducklake_spark.sql.texts import Edit
@@ -121,6 +122,9 @@ class Rewriter:
                 raise NotFoundError(f'There was no table or view "{".".join(parts)}" at {at}.')
         elif len(parts) == 3 and self.world.lake_named(parts[0]) is not None:
             raise self.world.not_found(parts)
+        elif self.constants.dialect == "duckdb" and len(parts) == 1 and files.format_of(parts[0]) is not None:
+            rows = functools.partial(files.frame, self.world.lake.spark, parts[0])
+            return Relation(parts, frozenset(), lambda _: rows())
         self.result.unknown.append(parts)
         return None
 
