@@ -66,11 +66,11 @@ def test_changes_of_different_tables_never_conflict(mine: str, theirs: str) -> N
 def test_deletes_meet_in_a_file(mine: str, theirs: str) -> None:
     with pytest.raises(ConflictError, match="data file 3"):
         check(
-            Mine(changes(mine), deleted_files={2, 3}),
-            Theirs(ChangeSet(), deleted_files={3, 4}),
+            Mine(changes(mine), deleted_files={2: 1, 3: 1}),
+            Theirs(ChangeSet(), deleted_files={3: 7, 4: 7}),
         )
     if (mine, theirs) != ("inlined delete", "inlined delete"):
-        check(Mine(changes(mine), deleted_files={2}), Theirs(changes(theirs), deleted_files={4}))
+        check(Mine(changes(mine), deleted_files={2: 1}), Theirs(changes(theirs), deleted_files={4: 7}))
 
 
 def test_compaction_of_older_versions_counts() -> None:

@@ -200,7 +200,8 @@ def test_deletes_of_the_same_rows_conflict_and_of_other_files_do_not(
                 lake["t"].delete("id < 20")
                 other["t"].delete("id between 50 and 70")
             assert lake.table("t").count() == 59
-            with pytest.raises(ConflictError, match="data file"), lake.transaction():
+            said = r'data file \d+ of table "t", because snapshot 6'
+            with pytest.raises(ConflictError, match=said), lake.transaction():
                 lake["t"].delete("id between 20 and 35")
                 other["t"].delete("id between 30 and 45")
             assert lake.table("t").count() == 43
@@ -210,6 +211,40 @@ def test_deletes_of_the_same_rows_conflict_and_of_other_files_do_not(
                 other.create_table("u", {"a": "int"})
             assert lake.table("t", version=lake.version - 1).count() == 43
             assert lake.table("t").count() == 28
+
+
+def test_small_deletes_of_other_rows_do_not_conflict(
+    spark: SparkSession, oracle: Oracle, tmp_path: Path
+) -> None:
+    """The reference has them conflict whenever both are kept in the catalog; only the same rows are a conflict here."""
+    uri, data = f"ducklake:sqlite:{tmp_path}/m.sqlite", str(tmp_path / "d")
+    with ducklake_spark.attach(uri, name="lake", data_path=data, spark=spark) as lake:
+        lake.create_table("t", COLUMNS)
+        rows(lake, 0, 50)
+        rows(lake, 50, 100)
+        lake["t"].insert([(i, "inlined", None) for i in range(1000, 1005)])
+        with ducklake_spark.attach(uri, name="other", spark=spark) as other:
+            with lake.transaction():
+                lake["t"].delete("id IN (1, 1000, 1001)")
+                other["t"].delete("id IN (51, 1002)")
+            with pytest.raises(ConflictError, match='of table "t", because snapshot'), lake.transaction():
+                lake["t"].delete("id = 2")
+                other["t"].delete("id = 3")
+            with (
+                pytest.raises(ConflictError, match=r'row \d+ of table "t", because snapshot'),
+                lake.transaction(),
+            ):
+                lake["t"].delete("id IN (4, 1003)")
+                other["t"].delete("id IN (60, 1003)")
+            with pytest.raises(ConflictError, match="deleted"), lake.transaction():
+                lake["t"].truncate()
+                other["t"].delete("id = 1004")
+            left = sorted(row.id for row in lake.table("t").select("id").collect())
+    gone = {1, 51, 3, 60}
+    assert left == [i for i in range(100) if i not in gone]
+    oracle.attach(uri, data_path=data)
+    assert sorted(i for (i,) in oracle.execute("SELECT id FROM t")) == left
+    oracle.detach()
 
 
 def test_columns_may_be_called_like_virtual_ones(spark: SparkSession, tmp_path: Path) -> None:
@@ -273,3 +308,25 @@ def test_truncate_counts_what_is_left(oracle: Oracle, spark: SparkSession, tmp_p
     with ducklake_spark.attach(uri, name="lake", spark=spark) as lake:
         assert "7 rows" in repr(lake["t"])
         assert lake["t"].truncate() == 7
+
+
+def test_a_file_ends_with_the_deletes_that_its_transaction_made_before(
+    oracle: Oracle, spark: SparkSession, tmp_path: Path
+) -> None:
+    uri, data_path = f"ducklake:{tmp_path}/m.ducklake", str(tmp_path / "data")
+    with ducklake_spark.attach(uri, name="lake", data_path=data_path, spark=spark) as lake:
+        lake.create_table("t", COLUMNS)
+        rows(lake, 0, 40)
+        rows(lake, 40, 80)
+        lake["t"].delete("id between 50 and 65")
+        with lake.transaction():
+            lake["t"].delete("id < 20 or id >= 68")
+            lake["t"].delete("id % 20 < 18")
+            lake["t"].delete("id >= 0")
+        feed = lake.table_changes("t", lake.version).collect()
+        assert sorted(row.id for row in feed) == [*range(50), *range(66, 80)]
+        assert lake.table("t", version=4).count() == 64
+    oracle.attach(uri, data_path=data_path)
+    assert oracle.execute("SELECT count(*) FROM t") == [(0,)]
+    assert oracle.execute("SELECT count(*) FROM t AT (VERSION => 4)") == [(64,)]
+    assert oracle.execute("SELECT count(*) FROM lake.table_changes('t', 5, 5)") == [(64,)]

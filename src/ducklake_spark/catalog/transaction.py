@@ -317,6 +317,7 @@ class Transaction:
         theirs.deleted_files = _touched_files(
             session, self.store, sorted(mine.deleted_files), self.edits, start
         )
+        theirs.ended_rows = _ended_rows(session, self.store, mine.ended_rows, start)
         check(mine, theirs)
 
     def _write(self, session: Session, batch: Batch) -> None:
@@ -408,33 +409,57 @@ def _insert_inlined(session: Session, statement: InsertInlined) -> None:
 
 def _touched_files(
     session: Session, store: Store, file_ids: list[int], edits: Edits, start: Snapshot
-) -> set[int]:
-    """Which of my files others ended, removed or deleted from since."""
-    touched: set[int] = set()
+) -> dict[int, int | None]:
+    """Which of my files others ended, removed or deleted from since, and in which snapshot as far as that is known."""
+    touched: dict[int, int | None] = {}
     at = start.snapshot_id
     for first in range(0, len(file_ids), 500):
         ids = file_ids[first : first + 500]
         marks = ", ".join("?" * len(ids))
-        live = session.query(
-            f"SELECT data_file_id FROM ducklake_data_file WHERE end_snapshot IS NULL AND data_file_id IN ({marks})",
-            ids,
-        )
-        touched |= set(ids) - {int(row[0]) for row in live}
-        deleted = session.query(
-            "SELECT data_file_id FROM ducklake_delete_file WHERE (begin_snapshot > ? OR partial_max > ?) AND "
-            f"data_file_id IN ({marks})",
+        known = {
+            int(file_id): None if end is None else int(end)
+            for file_id, end in session.query(
+                f"SELECT data_file_id, end_snapshot FROM ducklake_data_file WHERE data_file_id IN ({marks})",
+                ids,
+            )
+        }
+        touched |= {file_id: known.get(file_id) for file_id in ids if known.get(file_id, -1) is not None}
+        for file_id, begin, last in session.query(
+            "SELECT data_file_id, begin_snapshot, partial_max FROM ducklake_delete_file WHERE (begin_snapshot > ? OR "
+            f"partial_max > ?) AND data_file_id IN ({marks})",
             (at, at, *ids),
-        )
-        touched |= {int(row[0]) for row in deleted}
+        ):
+            touched[int(file_id)] = int(last or begin)
         for table_id, edit in edits.tables.items():
             name = f"ducklake_inlined_delete_{table_id}"
             if (edit.deletes or edit.emptied) and store.has_table(name):
-                inlined = session.query(
-                    f'SELECT file_id FROM "{name}" WHERE begin_snapshot > ? AND file_id IN ({marks})',
+                for file_id, begin in session.query(
+                    f'SELECT file_id, begin_snapshot FROM "{name}" WHERE begin_snapshot > ? AND file_id IN ({marks})',
                     (at, *ids),
-                )
-                touched |= {int(row[0]) for row in inlined}
+                ):
+                    touched[int(file_id)] = int(begin)
     return touched
+
+
+def _ended_rows(
+    session: Session, store: Store, tables: Mapping[int, Mapping[str, set[int]]], start: Snapshot
+) -> dict[tuple[str, int], int]:
+    """Which of the inlined rows that I delete others deleted since, and in which snapshot."""
+    found: dict[tuple[str, int], int] = {}
+    for names in tables.values():
+        for name, row_ids in names.items():
+            if not row_ids or not store.has_table(name):
+                continue
+            wanted = sorted(row_ids)
+            for first in range(0, len(wanted), 500):
+                ids = wanted[first : first + 500]
+                rows = session.query(
+                    f'SELECT row_id, end_snapshot FROM "{name}" WHERE end_snapshot > ? AND row_id IN '
+                    f"({', '.join('?' * len(ids))})",
+                    (start.snapshot_id, *ids),
+                )
+                found |= {(name, int(row_id)): int(end) for row_id, end in rows}
+    return found
 
 
 def _ids(session: Session, table: str, key: str, start: Snapshot) -> set[int]:

@@ -30,8 +30,12 @@ class Mine:
     renamed_views: set[int] = field(default_factory=set)
     not_null_tables: set[int] = field(default_factory=set)
     """Tables on whose rows I checked a new NOT NULL."""
-    deleted_files: set[int] = field(default_factory=set)
-    """Data files from which I delete, or which I end."""
+    deleted_files: Mapping[int, int] = field(default_factory=dict)
+    """Data files from which I delete, or which I end, each with its table."""
+    ended_rows: Mapping[int, Mapping[str, set[int]]] = field(default_factory=dict)
+    """By table whose deletes are known row by row: the inlined rows that I delete, by the name of their inlined table.
+
+    Of other tables I take all rows."""
 
 
 @dataclass
@@ -41,8 +45,10 @@ class Theirs:
     changes: ChangeSet
     renamed_tables: set[int] = field(default_factory=set)
     renamed_views: set[int] = field(default_factory=set)
-    deleted_files: set[int] = field(default_factory=set)
-    """Data files that were ended, removed, or got deletes since."""
+    deleted_files: Mapping[int, int | None] = field(default_factory=dict)
+    """Data files that were ended, removed, or got deletes since, with the snapshot that did it, if that is known."""
+    ended_rows: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """Inlined rows, by inlined table and row id, that were deleted since, with the snapshot that did it."""
 
 
 def check(mine: Mine, theirs: Theirs) -> None:
@@ -64,6 +70,16 @@ def _conflict(mine: Mine, kind: str, object_id: int, wanted: str, did: str) -> C
     return ConflictError(
         f"Transaction conflict: cannot {wanted} {what}, because another transaction {did} after this one began. "
         "Nothing was written; run it again on the new snapshot."
+    )
+
+
+def _same_rows(mine: Mine, table_id: int, what: str, snapshot_id: int | None) -> ConflictError:
+    name = mine.table_names.get(table_id)
+    table = f'table "{name}"' if name else f"the table with id {table_id}"
+    when = f"snapshot {snapshot_id}" if snapshot_id is not None else "another transaction"
+    return ConflictError(
+        f"Transaction conflict: cannot delete from {what} of {table}, because {when} deleted from it or replaced it "
+        "after this transaction began. Nothing was written; run it again on the new snapshot."
     )
 
 
@@ -179,13 +195,18 @@ def _check_rows(mine: Mine, theirs: Theirs) -> None:
     _none_of(mine, "table", "insert into", inserts, structure | deleted)
     deletes = changes.deleted_from_tables | changes.inlined_deletes
     _none_of(mine, "table", "delete from", deletes, structure | compacted | inserted)
-    inlined = {"deleted inlined rows of it": other.inlined_deletes} | flushed
-    _none_of(mine, "table", "delete from", changes.inlined_deletes, inlined)
-    for file_id in sorted(mine.deleted_files & theirs.deleted_files):
-        raise ConflictError(
-            f"Transaction conflict: cannot delete from data file {file_id}, because another transaction deleted "
-            "from it after this one began. Nothing was written; run it again on the new snapshot."
-        )
+    _none_of(mine, "table", "delete from", changes.inlined_deletes, flushed)
+    # The reference has no two of these at once. Where the rows are known, only the same ones are a conflict.
+    whole = changes.inlined_deletes - mine.ended_rows.keys()
+    _none_of(mine, "table", "delete from", whole, {"deleted inlined rows of it": other.inlined_deletes})
+    for table_id, tables in mine.ended_rows.items():
+        for name, row_ids in tables.items():
+            for row_id in sorted(row_ids):
+                if (name, row_id) in theirs.ended_rows:
+                    raise _same_rows(mine, table_id, f"row {row_id}", theirs.ended_rows[name, row_id])
+    for file_id, table_id in sorted(mine.deleted_files.items()):
+        if file_id in theirs.deleted_files:
+            raise _same_rows(mine, table_id, f"data file {file_id}", theirs.deleted_files[file_id])
     _none_of(
         mine,
         "table",

@@ -497,7 +497,11 @@ class Edits:
             table_names=names,
             renamed_tables={i for i, e in self.tables.items() if e.base and e.now and e.names},
             renamed_views={i for i, e in self.views.items() if e.base and e.now and e.names},
-            deleted_files={i for e in self.tables.values() if e.emptied for i in e.emptied.file_ids}
-            | {i for e in self.tables.values() for i in e.deletes},
+            deleted_files={
+                file_id: table_id
+                for table_id, edit in self.tables.items()
+                for file_id in (*edit.deletes, *(edit.emptied.file_ids if edit.emptied else ()))
+            },
+            ended_rows={i: e.ended_rows for i, e in self.tables.items() if not e.emptied},
             not_null_tables={i for i, e in self.tables.items() if e.checks_nulls and not is_local(i)},
         )
