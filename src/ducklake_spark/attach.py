@@ -61,6 +61,7 @@ def attach(
     max_retry_count: int = 10,
     retry_wait_ms: float = 100,
     retry_backoff: float = 1.5,
+    spark_sql: bool = False,
     **others: Any,
 ) -> Lake:
     """Attaches a lake, and creates it when it does not exist.
@@ -98,6 +99,8 @@ def attach(
         max_retry_count: How often a commit is tried when others commit at the same time.
         retry_wait_ms: The wait between attempts, in milliseconds; the first collision is not waited for.
         retry_backoff: The factor by which that wait grows.
+        spark_sql: Let the session's own `spark.sql`, `spark.table` and `spark.read.table` know the lake's tables, until
+            the lake is closed. Names that the session knows itself keep their meaning.
 
     Raises:
         InvalidInputError: A parameter that is unknown, wrong or contradicts another.
@@ -114,6 +117,7 @@ def attach(
                 "create_if_not_exists": create_if_not_exists,
                 "automatic_migration": automatic_migration,
                 "read_only": read_only,
+                "spark_sql": spark_sql,
             },
             str: {
                 "name": name,
@@ -187,6 +191,10 @@ def attach(
             pinned=_pinned(store, snapshot_version, time, str(snapshot_time)),
         )
         lakes.remember(lake)
+        if spark_sql:
+            from ducklake_spark.sql.session_names import make_known
+
+            lake._on_close.append(make_known(lake))
         return lake
     except BaseException:
         store.close()

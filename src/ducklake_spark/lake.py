@@ -88,6 +88,7 @@ class Lake:
         self._closed = False
         self._is_view_of: Lake | None = None
         self._last_committed: int | None = None
+        self._on_close: list[Callable[[], None]] = []
         self._default_schema = DEFAULT_SCHEMA
 
     # The handle itself.
@@ -136,6 +137,8 @@ class Lake:
     def close(self) -> None:
         """Closes the connections to the catalog. DataFrames that were made before can no longer be run."""
         self._closed = True
+        while self._on_close:
+            self._on_close.pop()()
         if self._is_view_of is None:
             self._store.close()
 
