@@ -114,8 +114,30 @@ def ingest(lake: Lake) -> dict[int, list[Any]]:
     gone = orders.delete("ordered < DATE '2021-02-01'")
     print(f"  {gone:,} rows of January 2021 deleted")
     asked = lake.table("shop.orders").where("ordered >= DATE '2024-01-01'")
-    print(f"  {asked.count():,} rows are of 2024: only that year's files are read")
+    print(f"  {asked.count():,} rows are of 2024; read for that: {lake.explain(asked).splitlines()[0]}")
     return {version: totals(lake, version) for version in range(first, lake.version + 1)}
+
+
+def ask(lake: Lake) -> None:
+    """SQL in both dialects, and what happened between two snapshots."""
+    for dialect, text in (
+        (
+            "spark",
+            "SELECT year(ordered) y, count(*) n FROM shop.orders WHERE ordered IS NOT NULL GROUP BY 1 ORDER BY 1",
+        ),
+        (
+            "duckdb",
+            "FROM shop.orders SELECT max(price), customer_name[:8] AS who GROUP BY ALL ORDER BY ALL LIMIT 2",
+        ),
+    ):
+        print(f"  {dialect}: {text}")
+        for row in lake.sql(text, dialect=dialect).collect():
+            print(f"    {', '.join(map(str, row))}")
+    changes = lake.table_changes("shop.orders", lake.version - 2, lake.version).groupBy("change_type").count()
+    counts = ", ".join(
+        f"{row['count']:,} {row.change_type}" for row in changes.orderBy("change_type").collect()
+    )
+    print(f"  changes of the last three snapshots: {counts}")
 
 
 def totals(lake: Lake, version: int) -> list[Any]:
@@ -161,14 +183,17 @@ def main() -> None:
             lake.spark.sparkContext.setLogLevel("ERROR")
             held = ingest(lake)
 
-            title("4. Its snapshots, as a Spark DataFrame")
+            title("4. SQL, in Spark's dialect and in DuckDB's")
+            ask(lake)
+
+            title("5. Its snapshots, as a Spark DataFrame")
             snapshots = listing(lake)
             show(
                 [("snapshot", "changes", "author", "message")]
                 + [(str(i), described(changes), by or "", why or "") for i, changes, by, why in snapshots]
             )
 
-            title("5. The table then and now")
+            title("6. The table then and now")
             last = lake.version
             views = {version: lake.at(version=version)["shop.orders"].types for version in (1, last)}
             for version, types in views.items():
@@ -178,7 +203,7 @@ def main() -> None:
             for version, (count, *_) in held.items():
                 print(f"  rows at snapshot {version}: {count:,}")
 
-        title("6. The same lake in DuckDB, by its own extension")
+        title("7. The same lake in DuckDB, by its own extension")
         wanted = json.dumps([["shop.orders", version] for version in views])
         asked = subprocess.run(
             [sys.executable, "-c", DUCKDB, uri, wanted, json.dumps(list(held))],
