@@ -68,7 +68,7 @@ class LakeSpark(Spark):
     """Spark's dialect with the clauses of lakes in queries."""
 
     class Parser(QueryGrammar, SparkParser):
-        pass
+        FUNC_TOKENS = {*SparkParser.FUNC_TOKENS, TokenType.SETTINGS}  # noqa: RUF012
 
 
 class LakeDuckDB(DuckDB):
@@ -78,6 +78,7 @@ class LakeDuckDB(DuckDB):
         pass
 
     class Parser(QueryGrammar, DuckDBParser):
+        FUNC_TOKENS = {*DuckDBParser.FUNC_TOKENS, TokenType.SETTINGS}  # noqa: RUF012
         RANGE_PARSERS = {  # noqa: RUF012
             **DuckDBParser.RANGE_PARSERS,
             # `~` compares the whole text, which is what sqlglot has this node for.

@@ -205,17 +205,18 @@ def run_prepared(spark: SparkSession, prepared: Prepared) -> DataFrame:
     from pyspark.errors import PySparkException
 
     from ducklake_spark.scan.relation import is_classic
+    from ducklake_spark.sql.session_names import plain_sql
 
     args = prepared.args
     given: Any = dict(args) if isinstance(args, Mapping) else list(args) if args is not None else None
     try:
         if is_classic(spark):
             with _views(spark, prepared.frames), as_written(spark, prepared.spliced.text):
-                return spark.sql(prepared.spliced.text, args=given or None)
+                return plain_sql(spark)(prepared.spliced.text, args=given or None)
         text = prepared.spliced.text.replace("{", "{{").replace("}", "}}")
         for name in prepared.frames:
             text = re.sub(rf"\b{name}\b", "{" + name + "}", text)
-        return spark.sql(text, args=given or None, **prepared.frames)
+        return plain_sql(spark)(text, args=given or None, **prepared.frames)
     except PySparkException as error:
         raise _translated(prepared, error) from error
     except (TypeError, ValueError) as error:
