@@ -231,21 +231,25 @@ def cut(rows: Any, keep: list[int]) -> list[tuple[Any, ...]]:
 
 
 def replay(alive: dict[int, tuple[Any, ...]], changes: list[Any], names: list[str], told: str) -> None:
-    """Applies the changes of one snapshot. Rows that came and went in it are there as both, and never were alive."""
-    old = [row for row in changes if row.change_type in ("delete", "update_preimage")]
-    new = [row for row in changes if row.change_type in ("insert", "update_postimage")]
-    passing: list[tuple[int, tuple[Any, ...]]] = []
-    for row in old:
-        values = tuple(row[name] for name in names)
-        if alive.get(row["rowid"]) == values:
-            del alive[row["rowid"]]
+    """Applies the changes of one snapshot.
+
+    Versions that came and went in it are there as both, and never were alive. With them an image can be there twice,
+    here as in the extension, because it pairs each of a row's old versions with each of its new ones.
+    """
+    images = {
+        (row.change_type in ("delete", "update_preimage"), row["rowid"], tuple(row[name] for name in names))
+        for row in changes
+    }
+    passing = set()
+    for row_id, values in ((row_id, values) for is_old, row_id, values in images if is_old):
+        if alive.get(row_id) == values:
+            del alive[row_id]
         else:
-            passing.append((row["rowid"], values))
-    for row in new:
-        values = tuple(row[name] for name in names)
-        if (row["rowid"], values) in passing:
-            passing.remove((row["rowid"], values))
+            passing.add((row_id, values))
+    for row_id, values in ((row_id, values) for is_old, row_id, values in images if not is_old):
+        if (row_id, values) in passing:
+            passing.remove((row_id, values))
             continue
-        assert row["rowid"] not in alive, f"row id {row['rowid']} is there twice, {told}"
-        alive[row["rowid"]] = values
+        assert row_id not in alive, f"row id {row_id} is there twice, {told}"
+        alive[row_id] = values
     assert not passing, f"{passing} went and were not there, {told}"

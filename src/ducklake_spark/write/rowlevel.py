@@ -187,10 +187,14 @@ def _change(
         if file_id < 0:
             own_files.append((-1 - file_id, written))
             continue
+        if answer.get("ended"):
+            # With the file end the deletes that this transaction made from it before.
+            deletes.append(FileDeletes(file_id, ended=True))
+            continue
         before = edit.deletes.get(file_id) if edit is not None else None
         positions = (before.inlined if before else ()) + tuple(answer.get("positions", ()))
         file = written or (before.file if before else None)
-        deletes.append(FileDeletes(file_id, positions, file, bool(answer.get("ended"))))
+        deletes.append(FileDeletes(file_id, positions, file))
     return DeleteRows(target.table, tuple(deletes), tuple(inlined), tuple(own_files), own_rows)
 
 
