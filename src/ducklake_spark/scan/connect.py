@@ -6,17 +6,15 @@ Files are listed when the DataFrame is made, because nothing asks for them later
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyspark.sql.types as spark_types
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.scan.relation import FIELD_IDS, FileSource, IndexedFile
+from ducklake_spark.scan.sources import RowSource
 from ducklake_spark.scan.storage import require_whole
-
-if TYPE_CHECKING:
-    from ducklake_spark.scan.read import RowSource
 
 _PATH, _CODE = "__ducklake_path", "__ducklake_lookup"
 _PATTERN = re.compile(r"([\\{}\[\]*?])")
@@ -27,8 +25,6 @@ def relation(
     spark: SparkSession, source: FileSource, schema: spark_types.StructType, *, needs_code: bool
 ) -> tuple[DataFrame, RowSource]:
     """A DataFrame over the source's files, and where its rows come from."""
-    from ducklake_spark.scan.read import RowSource
-
     files = source.files([])
     require_whole(files, source.title)
     if str(spark.conf.get(FIELD_IDS, "false")).lower() != "true":

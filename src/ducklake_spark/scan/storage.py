@@ -37,7 +37,7 @@ def require_whole(files: Sequence[IndexedFile], title: str) -> None:
         path = "/" + file.path.removeprefix(_LOCAL).lstrip("/")
         try:
             found = os.stat(path).st_size
-            end = _end(path) if reads_ends and found == file.size else b"PAR1"
+            end = _end(path) if reads_ends and (found == file.size or not file.size) else b"PAR1"
         except FileNotFoundError:
             raise FileError(
                 f"A file of {title} is gone: {path}. Something other than the lake removed it; restore it, or read a "
@@ -45,7 +45,7 @@ def require_whole(files: Sequence[IndexedFile], title: str) -> None:
             ) from None
         except OSError as error:
             raise FileError(f"A file of {title} cannot be read: {path}: {error.strerror}.") from error
-        if found != file.size:
+        if found != file.size and file.size:
             raise FileError(
                 f"A file of {title} is damaged: {path} has {found} bytes, and the catalog says {file.size}. Restore it."
             )
