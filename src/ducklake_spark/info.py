@@ -1,4 +1,4 @@
-"""What `table_info()` and `list_files()` of the extension say: tables and files as the catalog counts them."""
+"""Tables and files as the catalog counts them: `table_info()` and `list_files()` of the extension, `Table.detail()`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import base64
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.catalog import ddl
+from ducklake_spark.catalog.inventory import Size, sizes
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.format import paths
 from ducklake_spark.format.names import Name
-from ducklake_spark.format.objects import SchemaDef, TableDef
+from ducklake_spark.format.objects import SchemaDef, TableDef, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from ducklake_spark.lake import Lake
+    from ducklake_spark.table import Table
 
 _LIVE = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
 
@@ -47,6 +49,43 @@ def table_info(lake: Lake) -> DataFrame:
         "table_name string, schema_id bigint, table_id bigint, table_uuid string, file_count bigint, "
         "file_size_bytes bigint, delete_file_count bigint, delete_file_size_bytes bigint",
     )
+
+
+_DETAIL = (
+    "lake string, schema string, name string, table_id bigint, table_uuid string, comment string, location string, "
+    "snapshot_id bigint, partitioned_by array<string>, sorted_by array<string>, files bigint, file_bytes bigint, "
+    "delete_files bigint, delete_bytes bigint, inlined_rows bigint, rows bigint"
+)
+
+
+def detail(table: Table) -> DataFrame:
+    """One row about a table, as the catalog counts it; changes of the running transaction do not count."""
+    lake = table._lake
+    tx = lake._view()
+    schema, own = lake._resolve(tx, (table.schema_name, table.name))
+    found = ddl.get_table(tx, schema, own)
+    size = Size()
+    if not is_local(found.table_id):
+        size = sizes(tx.store, tx.snapshot.snapshot_id, found.table_id).get(found.table_id, size)
+    row = (
+        lake.name,
+        schema.name,
+        found.name,
+        found.table_id if not is_local(found.table_id) else None,
+        found.table_uuid,
+        found.comment,
+        table_path(lake, schema, found),
+        tx.snapshot.snapshot_id,
+        table.partitioned_by,
+        table.sorted_by,
+        size.files,
+        size.file_bytes,
+        size.delete_files,
+        size.delete_bytes,
+        size.inlined_rows,
+        size.rows,
+    )
+    return lake.spark.createDataFrame([row], _DETAIL)
 
 
 def list_files(lake: Lake, name: Name) -> DataFrame:

@@ -414,6 +414,19 @@ class Table:
         if lake._config.encrypted:
             raise DuckLakeError(f'The lake "{lake.name}" is encrypted: writing to it needs a later version.')
 
+    def detail(self) -> DataFrame:
+        """One row that says what the table is: ids, place, keys, and how many files, bytes and rows it has.
+
+        >>> table = getfixture("lake").create_table("t", {"a": "int", "b": "int"}, partitioned_by=["a"])
+        >>> table.insert([{"a": 1}, {"a": 2}])
+        2
+        >>> table.detail().select("schema", "name", "partitioned_by", "files", "rows").first()
+        Row(schema='main', name='t', partitioned_by=['a'], files=0, rows=2)
+        """
+        from ducklake_spark.info import detail
+
+        return detail(self)
+
     # The past.
 
     def history(self) -> DataFrame:
