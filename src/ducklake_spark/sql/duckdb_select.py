@@ -14,6 +14,7 @@ from ducklake_spark.format import duckdb_sql
 from ducklake_spark.format.types import fold
 from ducklake_spark.sql.duckdb_functions import spark
 from ducklake_spark.sql.duckdb_types import OutColumn, Types
+from ducklake_spark.sql.grammar_queries import ODD_TREES, first_line
 
 _NAMED = (exp.Alias, exp.Aliases, exp.Column, exp.Star, exp.Dot)
 _JOINS = {"ASOF": "ASOF JOIN", "POSITIONAL": "POSITIONAL JOIN"}
@@ -306,9 +307,16 @@ def _name_columns(select: exp.Select) -> None:
         if isinstance(each, _NAMED) or _needs_columns(each):
             made.append(each)
             continue
-        name = _duckdb_name(each.sql(dialect="duckdb"))
+        name = _duckdb_name(_text(each))
         made.append(each if name is None else exp.alias_(each, name, quoted=True))
     select.set("expressions", made)
+
+
+def _text(node: exp.Expr) -> str:
+    try:
+        return node.sql(dialect="duckdb")
+    except ODD_TREES as error:
+        raise InvalidInputError(f"This is no expression of DuckDB: {first_line(error)}") from error
 
 
 @functools.lru_cache(maxsize=4096)

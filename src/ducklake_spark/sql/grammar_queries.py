@@ -89,6 +89,19 @@ class LakeDuckDB(DuckDB):
 QUERY_DIALECTS: dict[str, type[Dialect]] = {"spark": LakeSpark, "duckdb": LakeDuckDB}
 
 
+ODD_TREES = (
+    SqlglotError,
+    RecursionError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+"""What sqlglot raises for texts and trees that make no sense: its own errors, and whatever its code runs into."""
+
+
 def parse_query_text(text: str, dialect: str) -> exp.Expr:
     """The tree of one query or expression.
 
@@ -97,7 +110,7 @@ def parse_query_text(text: str, dialect: str) -> exp.Expr:
     """
     try:
         return sqlglot.parse_one(text, read=QUERY_DIALECTS[dialect])
-    except (SqlglotError, RecursionError) as error:
+    except ODD_TREES as error:
         raise InvalidInputError(f"Cannot read as SQL: {first_line(error)}") from error
 
 

@@ -10,7 +10,7 @@ from sqlglot.errors import SqlglotError
 
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.sql.grammar import STATEMENT_DIALECTS, LakeStatement
-from ducklake_spark.sql.grammar_queries import first_line
+from ducklake_spark.sql.grammar_queries import ODD_TREES, first_line
 
 DIALECTS = ("spark", "duckdb")
 
@@ -47,7 +47,7 @@ def _tree(part: str, dialect: str) -> exp.Expr:
         return sqlglot.parse_one(part, read=STATEMENT_DIALECTS[dialect])
     except InvalidInputError as error:
         raise InvalidInputError(f"{error} The statement is: {shortened(part)}") from error
-    except (SqlglotError, RecursionError) as error:
+    except ODD_TREES as error:
         raise InvalidInputError(f"Cannot read as SQL: {first_line(error)}") from error
 
 

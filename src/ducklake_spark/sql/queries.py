@@ -16,7 +16,7 @@ from ducklake_spark.errors import DuckLakeError, InvalidInputError
 from ducklake_spark.sql import duckdb_select
 from ducklake_spark.sql.constants import Args, Constants
 from ducklake_spark.sql.duckdb_dialect import translate
-from ducklake_spark.sql.grammar_queries import QUERY_DIALECTS, first_line, parse_query_text
+from ducklake_spark.sql.grammar_queries import ODD_TREES, QUERY_DIALECTS, first_line, parse_query_text
 from ducklake_spark.sql.names import World
 from ducklake_spark.sql.parse import Statement
 from ducklake_spark.sql.rewrite import Rewriter
@@ -132,11 +132,12 @@ def spark_sql(tree: exp.Expr, dialect: str, frames: Mapping[str, DataFrame] | No
         dialect: Its dialect.
         frames: The DataFrames that it names, for the types of their columns.
     """
-    if dialect == "duckdb":
-        tree = translate(tree, {name: frame.schema for name, frame in (frames or {}).items()})
+    schemas = {name: frame.schema for name, frame in (frames or {}).items()} if dialect == "duckdb" else {}
     try:
-        return tree.sql(dialect="spark")
-    except (SqlglotError, ValueError, RecursionError) as error:
+        return (translate(tree, schemas) if dialect == "duckdb" else tree).sql(dialect="spark")
+    except DuckLakeError:
+        raise
+    except ODD_TREES as error:
         raise InvalidInputError(f"Cannot be said in Spark's SQL: {first_line(error)}") from error
 
 
@@ -182,7 +183,7 @@ def _span(tree: exp.Expr, text: str | None, dialect: str) -> tuple[int, int] | N
         try:
             if sqlglot.parse_one(text[slice(*span)], read=QUERY_DIALECTS[dialect]) == tree:
                 return int(span[0]), int(span[1])
-        except (SqlglotError, RecursionError):
+        except ODD_TREES:
             continue
     return None
 
