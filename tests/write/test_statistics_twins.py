@@ -363,3 +363,37 @@ def test_geometries_and_their_statistics(oracle: Oracle, spark: SparkSession, tm
         ("ducklake_table_column_stats", TABLE_STATS),
     ):
         assert rows(right, name, columns) == rows(left, name, columns), name
+
+
+def test_bounds_hold_for_all_rows_that_ever_were(oracle: Oracle, spark: SparkSession, tmp_path: Path) -> None:
+    """DuckDB computes with a table's bounds: where they do not hold, it returns other values than are stored."""
+    uri, data = f"ducklake:{tmp_path}/m.ducklake", str(tmp_path / "data")
+    with ducklake_spark.attach(uri, name="lake", data_path=data, spark=spark) as lake:
+        gone = lake.create_table("gone", {"a": "int"})
+        gone.insert([{"a": a} for a in range(20)])
+        with lake.transaction():  # rows that never were
+            gone.insert([{"a": 700}])
+            gone.delete("a >= 0")
+        gone.insert([{"a": 300}])
+        added = lake.create_table("added", {"a": "int"})
+        added.insert([{"a": 1}])
+        added.add_column("b", "int")
+        added.insert([{"a": 2, "b": 2}])
+        added.insert([{"a": 3, "b": 500}])
+        back = lake.create_table("back", {"a": "int"})
+        back.insert([{"a": a} for a in range(20)])
+        back.add_column("b", "int", default=7)
+        back.insert([{"a": 99, "b": 300}])
+        version = lake.version
+        back.delete()
+        back.restore(version=version)
+        back.insert([{"a": 100, "b": 600}])
+    oracle.attach(uri, data_path=data)
+    assert oracle.execute("FROM gone AT (VERSION => 2) ORDER BY ALL") == [(a,) for a in range(20)]
+    assert oracle.execute("FROM gone ORDER BY ALL") == [(300,)]
+    assert oracle.execute("SELECT b, a FROM added ORDER BY ALL") == [(2, 2), (500, 3), (None, 1)]
+    assert oracle.execute("SELECT b, count(*) FROM back GROUP BY ALL ORDER BY ALL") == [
+        (7, 20),
+        (300, 1),
+        (600, 1),
+    ]

@@ -135,10 +135,14 @@ class FileDeletes:
 def added_statistics(
     files: Sequence[DataFile], batches: Sequence[InlineBatch], types: Mapping[int, str]
 ) -> dict[int, ColumnStats]:
-    """What all added rows together say of each column; nothing of a column that some of them are silent on."""
+    """What all added rows together say of each column; nothing of a column that some of them are silent on.
+
+    Rows that were inlined and deleted again by one transaction count, as in the reference. Rows that come back do
+    not: the table's statistics, which never shrink, have them already.
+    """
     parts: dict[int, list[ColumnStats]] = {}
-    added: list[DataFile | InlineBatch] = [*files, *batches]
-    sources = [source.columns for source in added if source.record_count]
+    new: list[DataFile | InlineBatch] = [*(file for file in files if not file.has_row_ids), *batches]
+    sources = [source.columns for source in new if source.record_count or source.columns]
     for columns in sources:
         for stats in columns:
             parts.setdefault(stats.column_id, []).append(stats)

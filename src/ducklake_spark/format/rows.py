@@ -387,7 +387,11 @@ class _Builder:
     ) -> None:
         stats = self._state(table).stats
         types = {node.column_id: node.type for node, _ in walk_all(table.columns)}
-        merged = merge_table(stats, added_statistics(edit.files, edit.batches, types), table.columns)
+        merged = dict(stats.columns)
+        if any(not file.has_row_ids for file in edit.files) or any(
+            batch.record_count or batch.columns for batch in edit.batches
+        ):
+            merged = merge_table(stats, added_statistics(edit.files, edit.batches, types), table.columns)
         if stats.stored:
             self.batch.statements.append(
                 Execute(
@@ -567,7 +571,12 @@ def _column_row(node: ColumnDef, parent: int | None, table_id: int, begin: int) 
 
 
 def _file_row(
-    file: DataFile, file_id: int, table_id: int, begin: int, row_id_start: int | None, partition_id: int | None
+    file: DataFile,
+    file_id: int,
+    table_id: int,
+    begin: int,
+    row_id_start: int | None,
+    partition_id: int | None,
 ) -> tuple[Any, ...]:
     return (
         file_id,

@@ -228,17 +228,17 @@ def merge_table(
                 )
             continue
         if old is None:
-            known = not stats.stored or stats.record_count == 0
-            result[node.column_id] = TableColumnStats(
-                node.column_id,
-                # Rows that were there before may be NULL in a column that has no statistics.
-                new.contains_null or (not known and node.initial_default is None),
-                new.contains_nan if known else None,
-                new.min_value if known else None,
-                new.max_value if known else None,
-                new.extra_stats if known else None,
-                stored=False,
-            )
+            # Nothing is known of rows that were there before, and a row without bounds would say that all are NULL.
+            if not stats.stored or stats.record_count == 0:
+                result[node.column_id] = TableColumnStats(
+                    node.column_id,
+                    new.contains_null,
+                    new.contains_nan,
+                    new.min_value,
+                    new.max_value,
+                    new.extra_stats,
+                    stored=False,
+                )
             continue
         result[node.column_id] = _merge_column(old, new, node, stats.retyped)
     return result
@@ -247,8 +247,8 @@ def merge_table(
 def _merge_column(
     old: TableColumnStats, new: ColumnStats, node: ColumnDef, retyped: frozenset[int]
 ) -> TableColumnStats:
-    # Without bounds, the old rows have no values, unless the type never has bounds or was another one before.
-    silent = old.min_value is None and old.max_value is None
+    # Without bounds, the old rows are all NULL or NaN, unless the type never has bounds or was another one before.
+    silent = old.min_value is None and old.max_value is None and bool(old.contains_null or old.contains_nan)
     empty = silent and node.type not in _UNBOUNDED and node.column_id not in retyped
     before = ColumnStats(node.column_id, None, 0 if empty else None, None, old.min_value, old.max_value)
     low, high = _bounds(before, new, node.type)
