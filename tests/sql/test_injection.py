@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import hypothesis
 import pytest
@@ -131,10 +131,28 @@ STATEMENTS = [
 ]  # fmt: skip
 
 
+DEFINITIONS = [
+    "CREATE OR REPLACE TABLE s.t (a INT NOT NULL DEFAULT 3, b DECIMAL(9,2)) PARTITIONED BY (bucket(4, a)) SORTED BY (b DESC)",
+    "CREATE OR REPLACE MACRO s.m(a, b := 5) AS a + b, (a) AS a",
+    "CREATE VIEW IF NOT EXISTS s.v (x) AS SELECT a FROM s.t",
+    "ALTER TABLE s.t ADD COLUMN IF NOT EXISTS st.y INT DEFAULT 3",
+    "ALTER TABLE s.t RENAME COLUMN st.x TO z",
+    "ALTER TABLE s.t ALTER COLUMN a SET DATA TYPE BIGINT",
+    "ALTER TABLE s.t SET SORTED BY (a DESC NULLS FIRST, lower(st.x))",
+    "COMMENT ON COLUMN s.t.a IS 'x'",
+    "DROP TABLE IF EXISTS s.t CASCADE",
+    "BEGIN TRANSACTION",
+    "USE lake.s",
+    "SET ducklake_max_retry_count = 3",
+    "SHOW TABLES FROM s",
+    "CALL lake.set_option('sort_on_insert', true, table_name => 't', schema => 's')",
+]
+
+
 @st.composite
-def mangled(draw: st.DrawFn) -> str:
+def mangled(draw: st.DrawFn, statements: Sequence[str] = STATEMENTS) -> str:
     """A statement in which some words were lost, doubled, swapped or replaced."""
-    words = draw(st.sampled_from(STATEMENTS)).split()
+    words = draw(st.sampled_from(statements)).split()
     for _ in range(draw(st.integers(0, 4))):
         place = draw(st.integers(0, max(len(words) - 1, 0)))
         match draw(st.sampled_from(["drop", "double", "swap", "replace", "add"])):
@@ -160,3 +178,22 @@ def test_reading_gives_statements_or_an_error_of_ours(text: str, dialect: str) -
     except DuckLakeError:
         return
     assert all(statement.text for statement in found)
+
+
+@pytest.mark.spark
+@hypothesis.given(st.data())
+@hypothesis.settings(max_examples=40, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
+def test_running_gives_a_result_or_an_error_of_ours(lake: Lake, data: st.DataObject) -> None:
+    """Statements that need no Spark job, so that many can be tried."""
+    text = data.draw(mangled(DEFINITIONS))
+    try:
+        lake.sql(text, data.draw(st.sampled_from(["spark", "duckdb"])))
+    except DuckLakeError:
+        pass
+    finally:
+        if lake._transaction is not None:
+            lake.rollback()
+        lake.use("main")
+        lake.sql(
+            "DROP SCHEMA IF EXISTS s CASCADE; CREATE SCHEMA s; CREATE TABLE s.t (a INT, st STRUCT<x: INT>)"
+        )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.columns import find, resolve
-from ducklake_spark.format.types import DataType
+from ducklake_spark.format.duckdb_sql import cast_text
+from ducklake_spark.format.types import DataType, Scalar
 from ducklake_spark.scan.types import choices_of, user_type
 from ducklake_spark.sql.context import Context
 from ducklake_spark.sql.nodes import Name
@@ -74,6 +76,18 @@ def _cast(context: Context, value: Any, source: Any, target: DataType) -> Any:
 
 
 _INTEGERS = frozenset({f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64, 128)})
+
+
+def nanoseconds(text: str, column: str) -> int:
+    """A `timestamp_ns` in the form in which Spark carries it: nanoseconds since 1970.
+
+    >>> nanoseconds("1970-01-02 00:00:00.000000001", "c")
+    86400000000001
+    """
+    whole = cast_text(text, Scalar("timestamp_ns"), column)
+    moment, _, fraction = whole.partition(".")
+    seconds = (datetime.fromisoformat(moment) - datetime(1970, 1, 1)) // timedelta(seconds=1)
+    return seconds * 10**9 + int(fraction.ljust(9, "0") or 0)
 
 
 def _needs_cast(context: Context, source: Any, target: DataType) -> bool:

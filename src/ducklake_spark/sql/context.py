@@ -78,7 +78,10 @@ class Context:
 
     def is_string(self, piece: Piece) -> bool:
         """Whether a piece is a text in quotes."""
-        tree = parse_query_text(self.source(piece), self.dialect)
+        text = self.source(piece)
+        if text[0] not in "'\"" or (text[0] == '"' and self.dialect == "duckdb"):
+            return False
+        tree = parse_query_text(text, self.dialect)
         return isinstance(tree, exp.Literal) and bool(tree.is_string)
 
     def duckdb_text(self, piece: Piece) -> str:

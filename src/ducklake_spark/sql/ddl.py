@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.errors import InvalidInputError, NotFoundError
 from ducklake_spark.format.types import duckdb_name, fold, quote
+from ducklake_spark.scan.types import choices_of, user_type
 from ducklake_spark.sql import nodes
 from ducklake_spark.sql.context import Context
+from ducklake_spark.sql.lake_types import types_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,8 +38,7 @@ def create_table(context: Context, node: nodes.CreateTable) -> int | None:
     if node.query is None:
         columns = [(column.path[0], _type_text(column)) for column in node.columns]
     else:
-        frame = context.frame(node.query)
-        columns, frame = _columns_of(frame, node)
+        columns, frame = _columns_of(context, context.frame(node.query), node)
     with context.one_statement():
         table = context.lake.create_table(
             name,
@@ -68,7 +70,9 @@ def _type_text(column: nodes.Column) -> str:
     return duckdb_name(column.type)
 
 
-def _columns_of(frame: DataFrame, node: nodes.CreateTable) -> tuple[list[tuple[str, Any]], DataFrame]:
+def _columns_of(
+    context: Context, frame: DataFrame, node: nodes.CreateTable
+) -> tuple[list[tuple[str, Any]], DataFrame]:
     """The columns of CREATE TABLE ... AS, under the names that the statement gives them."""
     if any(column.type is not None for column in node.columns):
         raise InvalidInputError(
@@ -83,7 +87,17 @@ def _columns_of(frame: DataFrame, node: nodes.CreateTable) -> tuple[list[tuple[s
         if fold(name) in seen:
             raise InvalidInputError(f'The query has two columns named "{name}": give one of them an alias.')
         seen.add(fold(name))
-    return [(field.name, field.dataType) for field in frame.schema.fields], frame
+    assert node.query is not None
+    kept = types_of(context, node.query) or []
+    if len(kept) != len(frame.columns):
+        return [(field.name, field.dataType) for field in frame.schema.fields], frame
+    # What Spark only shows as something else is stored as what it is.
+    choices = choices_of(context.lake.spark)
+    columns: list[tuple[str, Any]] = []
+    for field, data_type in zip(frame.schema.fields, kept, strict=True):
+        same = user_type(data_type, choices) == field.dataType
+        columns.append((field.name, duckdb_name(data_type) if same else field.dataType))
+    return columns, frame
 
 
 def _sort_key(context: Context, key: nodes.SortKey) -> str:
@@ -139,9 +153,12 @@ def drop(context: Context, node: nodes.Drop) -> None:
         for name in node.names:
             if node.kind == "schema":
                 own = context.schema_name(name)
-                if fold(own) == fold(lake.default_schema) and fold(own) != "main":
-                    raise InvalidInputError(f'The schema "{own}" is in use: USE another one first.')
                 lake.drop_schema(own, cascade=node.cascade, if_exists=node.if_exists)
+                if fold(own) == fold(lake.default_schema):
+                    lake._on_rollback(
+                        functools.partial(setattr, lake, "_default_schema", lake.default_schema)
+                    )
+                    lake._default_schema = "main"
             elif node.kind == "table":
                 lake.drop_table(context.name(name), if_exists=node.if_exists)
             elif node.kind == "view":

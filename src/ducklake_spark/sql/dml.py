@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
 from ducklake_spark.format.types import duckdb_name, fold, quote
 from ducklake_spark.sql import nodes
-from ducklake_spark.sql.assign import Assigned, fitted, fitted_frame
+from ducklake_spark.sql.assign import Assigned, fitted, fitted_frame, nanoseconds
 from ducklake_spark.sql.context import Context
 from ducklake_spark.sql.nodes import Name, Piece
 from ducklake_spark.write.rowlevel import mentioned
@@ -86,7 +86,7 @@ def _frame_of_insert(context: Context, node: nodes.Insert, table: Table, names: 
     """The rows, under the names of the table's columns."""
     assert node.query is not None
     if node.values is not None:
-        frame = _values_frame(context, node.values, table, names)
+        frame = _values_frame(context, node.values, table, names, node.ctes)
     else:
         frame = context.frame(node.query, node.ctes)
     if node.by_name:
@@ -99,7 +99,11 @@ def _frame_of_insert(context: Context, node: nodes.Insert, table: Table, names: 
 
 
 def _values_frame(
-    context: Context, rows: Sequence[Sequence[Piece | None]], table: Table, names: list[str]
+    context: Context,
+    rows: Sequence[Sequence[Piece | None]],
+    table: Table,
+    names: list[str],
+    ctes: Piece | None,
 ) -> DataFrame:
     """The rows of VALUES. In DuckDB each value becomes one of its column's type, whatever the other rows have."""
     for row in rows:
@@ -114,19 +118,29 @@ def _values_frame(
             text = context.source(piece)
             if context.dialect == "duckdb" and _needs_cast(context, piece, types[name].name, len(rows)):
                 text = f"CAST({text} AS {duckdb_name(types[name])})"
+            elif types[name].name == "timestamp_ns" and context.is_string(piece):
+                text = str(nanoseconds(context.value(piece), name))
             values.append(text)
-        texts.append(f"({', '.join(values)})")
-    if len(names) == 1 and types[names[0]].name == "struct":
-        # Spark takes VALUES of one struct for a row of its fields.
-        return context.frame_of(" UNION ALL ".join(f"SELECT {text} AS v" for text in texts), *pieces)
-    return context.frame_of(f"VALUES {', '.join(texts)}", *pieces)
+        texts.append(", ".join(values))
+    rows_text = f"VALUES {', '.join(f'({text})' for text in texts)}"
+    one_struct = len(names) == 1 and types[names[0]].name == "struct"
+    if one_struct or any("select" in text.lower() for text in texts):
+        # Spark takes VALUES of one struct for a row of its fields, and allows no subqueries there.
+        rows_text = " UNION ALL ".join(f"SELECT {text}" for text in texts)
+    if ctes is not None:
+        rows_text = f"{context.source(ctes)} SELECT * FROM ({rows_text})"
+    return context.frame_of(rows_text, ctes, *pieces)
+
+
+_READ_FROM_TEXT = frozenset({"uuid", "time", "timetz", "interval", "geometry", "blob", "timestamp_ns"})
+"""Types that Spark has no cast to; their texts are read where they are stored."""
 
 
 def _needs_cast(context: Context, piece: Piece, type_name: str, rows: int) -> bool:
     is_text = context.is_string(piece)
     if type_name in ("varchar", "json"):
         return not is_text and rows > 1
-    return is_text and type_name not in ("uuid", "time", "timetz", "interval", "geometry", "blob")
+    return is_text and type_name not in _READ_FROM_TEXT
 
 
 def _store(context: Context, node: nodes.Insert, table: Table, frame: DataFrame) -> int:
@@ -170,7 +184,7 @@ def _insert_with_defaults(context: Context, node: nodes.Insert, table: Table, na
             with context.running():
                 count += table.insert([{} for _ in given])
             continue
-        frame = _values_frame(context, given, table, chosen).toDF(*chosen)
+        frame = _values_frame(context, given, table, chosen, node.ctes).toDF(*chosen)
         with context.running():
             count += table.insert(fitted_frame(context, frame, table))
     return count
@@ -184,10 +198,10 @@ def update(context: Context, node: nodes.Update) -> int:
     with context.one_statement():
         table = target_of(context, node.name)
         assigned = _assigned(table, node.assignments, node.alias)
-        if node.source is not None:
+        if node.source is not None or node.ctes is not None:
             return _update_from(context, node, table, assigned)
         with ExitStack() as stack:
-            condition = _condition(context, stack, node.where, node.ctes)
+            condition = _condition(context, stack, node.where)
             texts = [stack.enter_context(context.expression(piece)) for piece in assigned.values()]
             frame = _checked(context, table, node.alias, condition, *texts)
             values = {
@@ -205,11 +219,7 @@ def _checked(context: Context, table: Table, alias: str, condition: str | None, 
     return frame if condition is None else frame.where(condition)
 
 
-def _condition(context: Context, stack: ExitStack, where: Piece | None, ctes: Piece | None) -> str | None:
-    if ctes is not None:
-        raise InvalidInputError(
-            "WITH before UPDATE and DELETE works with FROM and USING only: use a subquery."
-        )
+def _condition(context: Context, stack: ExitStack, where: Piece | None) -> str | None:
     return None if where is None else stack.enter_context(context.expression(where))
 
 
@@ -236,7 +246,6 @@ def _key(path: Name) -> str:
 
 
 def _update_from(context: Context, node: nodes.Update, table: Table, assigned: dict[Name, Piece]) -> int:
-    assert node.source is not None
     values = [
         f"({context.source(piece)}) AS {context.quoted(f'v{i}')}" for i, piece in enumerate(assigned.values())
     ]
@@ -260,13 +269,14 @@ def _matches(
     pieces: Iterable[Piece] = (),
 ) -> DataFrame:
     """The row ids of the rows that match, with values, as a query that the user could have written."""
-    assert node.source is not None
     alias = context.quoted(node.alias)
     name = ".".join(map(context.quoted, (table.schema_name, table.name)))
     text = "" if node.ctes is None else context.source(node.ctes)
     columns = ", ".join([*(f"{alias}.{name} AS __ducklake_{name}" for name in _PLACE), *values])
     distinct = "" if values else "DISTINCT "
-    text += f" SELECT {distinct}{columns} FROM {name} AS {alias}, {context.source(node.source)}"
+    text += f" SELECT {distinct}{columns} FROM {name} AS {alias}"
+    if node.source is not None:
+        text += f", {context.source(node.source)}"
     if node.where is not None:
         text += f" WHERE {context.source(node.where)}"
     return context.frame_of(text, node.ctes, *pieces, node.source, node.where)
@@ -276,12 +286,12 @@ def delete(context: Context, node: nodes.Delete) -> int:
     """DELETE; with USING, the rows that match a row of another table."""
     with context.one_statement():
         table = target_of(context, node.name)
-        if node.source is not None:
+        if node.source is not None or node.ctes is not None:
             found = _matches(context, node, table, ())
             with context.running():
                 return table.merge(found, _SAME_ROW).when_matched().delete().execute().deleted
         with ExitStack() as stack:
-            condition = _condition(context, stack, node.where, node.ctes)
+            condition = _condition(context, stack, node.where)
             _checked(context, table, node.alias, condition)
             with context.running():
                 return table.delete(condition, alias=node.alias)

@@ -94,6 +94,8 @@ class StatementSpark(LakeSpark):
         COMMANDS: ClassVar[set[TokenType]] = set()
 
     class Parser(Grammar, LakeSpark.Parser):
+        SUPPORTS_TABLE_QUERY = True
+
         @property
         def _is_spark(self) -> bool:
             return True

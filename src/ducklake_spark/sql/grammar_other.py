@@ -88,8 +88,8 @@ class OtherGrammar(Words):
         for word in ("SESSION", "GLOBAL", "LOCAL"):
             if self._take(word):
                 break
-        if not self._curr:
-            return nodes.SetVariable("", None)
+        if self._is_spark and not self._curr:
+            return nodes.SparkSet()
         name = self._need_part()
         if self._is_spark and not name.lower().startswith("ducklake_"):
             self._advance(len(self._tokens) - self._index)

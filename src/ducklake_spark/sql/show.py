@@ -337,7 +337,7 @@ def summarize(context: Context, node: nodes.Summarize) -> DataFrame:
             return value.cast("string") if here else none
 
         ordered = simple not in ("map", "variant", "struct", "array")
-        nulls = F.count(F.when(column.isNull(), 1)) * 100 / F.count(F.lit(1))
+        nulls = F.try_divide(F.count(F.when(column.isNull(), 1)) * 100, F.count(F.lit(1)))
         row = named.agg(
             F.lit(name).alias("column_name"),
             F.lit(kind).alias("column_type"),

@@ -1,0 +1,148 @@
+"""How fast changes of single rows are, beside the same change by hand in plain Spark: read all, change, write all.
+
+    python benchmarks/rows.py [--rows 6001215] [--times 3] [--only delete update merge feed] [--json out.json]
+
+Also what a change feed over the last of 100 snapshots reads. The rows are those of `benchmarks/write.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.write import COLUMNS, LINEITEM_ROWS, Bench, Cost, cost
+
+GOAL = 1 / 3
+KEYS = ("l_orderkey", "l_linenumber")
+
+
+class RowBench(Bench):
+    """Deletes, updates and merges of one row in a hundred, each turn of other rows."""
+
+    def change(
+        self, what: str, frame: Any, ours: Callable[[Any, int], Any], plain: Callable[[Any, int], Any]
+    ) -> None:
+        """Measures a change in turns with the same one by hand; the first turn warms up."""
+        source, target = str(self.folder / "by_hand"), str(self.folder / "by_hand_after")
+        frame.write.mode("overwrite").option("compression", "zstd").parquet(source)
+        taken: list[tuple[Cost, Cost]] = []
+        with self.lake(what) as lake:
+            table = lake.create_table("t", COLUMNS)
+            table.insert(frame)
+            for turn in range(self.times + 1):
+                by_hand = plain(self.spark.read.parquet(source), turn)
+                writer = by_hand.write.mode("overwrite").option("compression", "zstd")
+                theirs = cost(functools.partial(writer.parquet, target))
+                mine = cost(functools.partial(ours, table, turn))
+                if turn:
+                    taken.append((mine, theirs))
+        for folder in (source, target, str(self.folder / what)):
+            shutil.rmtree(folder)
+        self.ratio(f"{what} 1 % / read, change and write all", *map(list, zip(*taken, strict=True)), GOAL)  # type: ignore[arg-type]
+
+    def delete(self, frame: Any) -> None:
+        self.change(
+            "delete",
+            frame,
+            lambda table, turn: table.delete(_some(turn)),
+            lambda rows, turn: rows.where(f"NOT ({_some(turn)})"),
+        )
+
+    def update(self, frame: Any) -> None:
+        changed = "CASE WHEN {0} THEN cast(l_quantity + 1 AS DECIMAL(15,2)) ELSE l_quantity END"
+        self.change(
+            "update",
+            frame,
+            lambda table, turn: table.update(
+                {"l_quantity": "cast(l_quantity + 1 AS DECIMAL(15,2))"}, _some(turn)
+            ),
+            lambda rows, turn: rows.selectExpr(
+                *(
+                    f"{changed.format(_some(turn))} AS {name}" if name == "l_quantity" else name
+                    for name in rows.columns
+                )
+            ),
+        )
+
+    def merge(self, frame: Any) -> None:
+        """Half of the source's rows are in the table, half are new."""
+
+        def source(turn: int) -> Any:
+            some = frame.where(_some(turn)).selectExpr(
+                *("l_orderkey + (l_partkey % 2) * 1000000000 AS l_orderkey" if name == "l_orderkey" else name
+                  for name in frame.columns)
+            )  # fmt: skip
+            return some.dropDuplicates(list(KEYS))
+
+        def ours(table: Any, turn: int) -> Any:
+            on = " AND ".join(f"target.{key} = source.{key}" for key in KEYS)
+            merge = table.merge(source(turn), on).when_matched().update_all()
+            return merge.when_not_matched().insert_all().execute()
+
+        def plain(rows: Any, turn: int) -> Any:
+            new = source(turn)
+            return rows.join(new, list(KEYS), "left_anti").select(*rows.columns).unionByName(new)
+
+        self.change("merge", frame, ours, plain)
+
+    def feed(self) -> None:
+        """A feed over the last of 100 snapshots, each a file of its own."""
+        from ducklake_spark.feeds import feed_of
+
+        with self.lake("feed") as lake:
+            table = lake.create_table("t", {"a": "bigint", "b": "varchar"})
+            for turn in range(98):
+                table.insert([{"a": turn * 1000 + i, "b": f"row {i}"} for i in range(1000)])
+            table.update({"b": "'new'"}, "a >= 97000 AND a < 97500")
+            last = lake.version
+            feed = feed_of(lake, "t", last, last)
+            files = len(feed.inserted) + len(feed.deleted) + len(feed.positions.files)
+            lake.table_changes("t", last, last).count()
+            taken = []
+            for _ in range(self.times):
+                start = time.perf_counter()
+                count = lake.table_changes("t", last, last).count()
+                taken.append(time.perf_counter() - start)
+        self.say("feed of the last of 100 snapshots, files", str(files), "3", files == 3)
+        self.say("feed of the last of 100 snapshots", f"{statistics.median(taken):.2f} s for {count} rows")
+
+
+def _some(turn: int) -> str:
+    """One row in a hundred, other ones each turn."""
+    return f"(l_partkey * 31 + l_suppkey) % 100 = {turn}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=LINEITEM_ROWS)
+    parser.add_argument("--times", type=int, default=3, help="measured turns after one that warms up")
+    parser.add_argument("--only", nargs="+", default=["delete", "update", "merge", "feed"])
+    parser.add_argument("--json", type=Path, help="write the results here too")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        bench = RowBench(Path(folder), given.rows, given.times)
+        frame = bench.source() if set(given.only) - {"feed"} else None
+        for name in given.only:
+            run = getattr(bench, name)
+            run() if name == "feed" else run(frame)
+        bench.show()
+        if given.json:
+            given.json.write_text(json.dumps(bench.results, indent=2))
+        bench.spark.stop()
+
+
+if __name__ == "__main__":
+    main()
