@@ -12,7 +12,7 @@ PYTEST    = $(call SPARK_ENV,$(1)) $(1)/bin/python -m pytest
 OR_NONE   = || [ $$? -eq 5 ]
 
 .DEFAULT_GOAL := help
-.PHONY: bench-read bench-write help venv java servers demo test test-deep test-oldest lint format types docs bench-catalog clean
+.PHONY: bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest lint format types docs bench-catalog clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -75,6 +75,9 @@ bench-read: venv java servers ## Measure reads; smaller: ARGS='--tpch 0.1 --rows
 
 bench-write: venv java servers ## Measure writes; smaller: ARGS='--rows 600000 --times 1'
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/write.py $(ARGS)
+
+bench-rows: venv java ## Measure changes of rows; smaller: ARGS='--rows 600000 --times 1'
+	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/rows.py $(ARGS)
 
 clean: ## Remove environments, caches and build results
 	rm -rf $(VENV) .venvs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.write import COLUMNS, LINEITEM_ROWS, Bench, Cost, cost
 
-GOAL = 1 / 3
+GOAL = 0.33
 KEYS = ("l_orderkey", "l_linenumber")
 
 
