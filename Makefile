@@ -5,6 +5,8 @@ OLDEST := .venvs/pyspark-4.0
 BIN    := $(VENV)/bin
 # More arguments for pytest or for a script, as in: make test ARGS='-k oracle'
 ARGS   ?=
+# How many processes run the tests, each with a Spark session, an oracle and servers of its own; 0 is none but pytest's.
+JOBS   ?= 2
 # Python workers of Spark must be the Python of the driver.
 SPARK_ENV = JAVA_HOME="$$(scripts/java)" PYSPARK_PYTHON="$(abspath $(1))/bin/python"
 PYTEST    = $(call SPARK_ENV,$(1)) $(1)/bin/python -m pytest
@@ -37,7 +39,7 @@ demo: venv java ## Run examples/demo.py
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python examples/demo.py $(ARGS)
 
 test: venv java servers ## Run all tests on the newest PySpark, then the Spark tests on the oldest
-	$(call PYTEST,$(VENV)) --ignore tests/test_docs.py $(ARGS)
+	$(call PYTEST,$(VENV)) -n $(JOBS) --dist loadfile --ignore tests/test_docs.py $(ARGS)
 	@$(MAKE) --no-print-directory docs
 	@if grep -rq --include='*.py' 'mark\.spark' tests; then $(MAKE) --no-print-directory test-oldest; fi
 
@@ -49,7 +51,7 @@ test-deep: venv java servers ## Run all tests with many more generated examples
 OLDEST_TESTS := tests/scan tests/write/test_values.py tests/write/test_types.py tests/interop/test_views.py \
   $(addprefix tests/interop/test_,scan_rows.py scan_types.py scan_evolution.py insert_twins.py rowlevel_twins.py)
 test-oldest: $(OLDEST)/.stamp java ## Run the Spark tests on the oldest PySpark
-	$(call PYTEST,$(OLDEST)) -m spark -k 'not sqlite and not postgres and not mysql' $(OLDEST_TESTS) $(ARGS) $(OR_NONE)
+	$(call PYTEST,$(OLDEST)) -n $(JOBS) --dist loadfile -m spark -k 'not sqlite and not postgres and not mysql' $(OLDEST_TESTS) $(ARGS) $(OR_NONE)
 
 lint: venv ## Check style, format and types
 	$(BIN)/ruff check .
