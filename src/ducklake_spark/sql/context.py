@@ -14,6 +14,7 @@ from sqlglot.errors import SqlglotError
 
 from ducklake_spark.errors import InvalidInputError, NotFoundError
 from ducklake_spark.format.duckdb_sql import Expression
+from ducklake_spark.format.edits import Edits
 from ducklake_spark.format.types import fold
 from ducklake_spark.sql import queries
 from ducklake_spark.sql.grammar_queries import QUERY_DIALECTS, first_line, parse_query_text
@@ -194,7 +195,7 @@ class Context:
             with self.lake.transaction():
                 yield
             return
-        before = copy.deepcopy(tx.edits)
+        before = _copy(tx.edits)
         try:
             yield
         except BaseException:
@@ -211,6 +212,15 @@ class Context:
         except BaseException:
             self.lake._abort()
             raise
+
+
+def _copy(edits: Edits) -> Edits:
+    """The changes of a transaction as they are now. What cannot change, above all rows, is not copied."""
+    objects = (edits.schemas, edits.tables, edits.views, edits.macros)
+    fixed: list[Any] = [part for each in objects for edit in each.values() for part in (edit.base, edit.now)]
+    for edit in edits.tables.values():
+        fixed += [*edit.files, *edit.batches, *edit.deletes.values(), *edit.own_deletes.values()]
+    return copy.deepcopy(edits, {id(part): part for part in fixed})
 
 
 def _literal(value: Any) -> exp.Expr:
