@@ -20,6 +20,7 @@ SETUP = (
     "CREATE TABLE s1.t(i INT, name VARCHAR)",
     "INSERT INTO s1.t VALUES (1, 'one'), (2, 'two'), (4, 'four')",
     "CREATE TABLE n(a INT, b BIGINT, g VARCHAR)",
+    "CALL lake.set_option('data_inlining_row_limit', 30, table_name => 'n')",  # Spark is quicker without files
     "INSERT INTO n SELECT i, i * 10, 'g' || (i % 3) FROM range(20) r(i)",
     'CREATE TABLE "odd name"("a b" INT, "rowid" INT, "{x}" INT)',
     'INSERT INTO "odd name" VALUES (1, 77, 5)',
@@ -29,6 +30,7 @@ SETUP = (
     "CREATE MACRO biggest() AS (SELECT max(a) FROM n)",
     "CREATE MACRO first_rows(k, least := 0) AS TABLE SELECT a, b FROM n WHERE a < k AND a >= least",
     "CREATE VIEW with_macro AS SELECT add(a) AS x FROM lake.main.n WHERE a < 3",
+    "CREATE TABLE f AS FROM n",
 )
 
 
@@ -40,6 +42,14 @@ class Both:
     lake: ducklake_spark.Lake
 
 
+LIGHT = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Settings with which Spark plans small queries in half the time."""
+
+
 @contextmanager
 def both(spark: SparkSession, oracle: Oracle, folder: Path) -> Iterator[Both]:
     """Makes the lake with the extension, and opens it."""
@@ -47,6 +57,10 @@ def both(spark: SparkSession, oracle: Oracle, folder: Path) -> Iterator[Both]:
     oracle.attach(uri, data_path=data)
     for statement in SETUP:
         oracle.execute(statement)
+    for key, value in LIGHT.items():
+        spark.conf.set(key, value)
     with ducklake_spark.attach(uri, name="lake", spark=spark) as lake:
         yield Both(oracle, lake)
+    for key in LIGHT:
+        spark.conf.unset(key)
     oracle.reset()

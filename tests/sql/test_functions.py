@@ -22,13 +22,13 @@ SAME = (
     "SELECT * FROM lake.table_info() ORDER BY table_id",
     "SELECT * FROM ducklake_list_files('lake', 'p') ORDER BY 1",
     "SELECT * FROM ducklake_list_files('lake', 't', schema => 's1') ORDER BY 1",
-    "SELECT * FROM ducklake_list_files('lake', 'p', snapshot_version => 17) ORDER BY 1",
+    "SELECT * FROM ducklake_list_files('lake', 'p', snapshot_version => 20) ORDER BY 1",
     "SELECT * FROM ducklake_options('lake') WHERE option_name NOT IN ('created_by', 'version') ORDER BY 1, 4",
     "SELECT catalog_type, data_path FROM lake.settings()",
     "SELECT * FROM lake.current_snapshot()",
-    "SELECT * FROM lake.table_changes('p', 0, 20) ORDER BY snapshot_id, rowid, change_type",
-    "SELECT * FROM ducklake_table_deletions('lake', 'main', 'p', 0, 20) ORDER BY ALL",
-    "SELECT rowid, snapshot_id, x FROM ducklake_table_insertions('lake', 'main', 'p', 0, 20) ORDER BY ALL",
+    "SELECT * FROM lake.table_changes('p', 0, 21) ORDER BY snapshot_id, rowid, change_type",
+    "SELECT * FROM ducklake_table_deletions('lake', 'main', 'p', 0, 21) ORDER BY ALL",
+    "SELECT rowid, snapshot_id, x FROM ducklake_table_insertions('lake', 'main', 'p', 0, 21) ORDER BY ALL",
 )
 
 

@@ -130,8 +130,8 @@ def test_virtual_columns(lake: ducklake_spark.Lake) -> None:
     assert rows(lake, "SELECT x.*, x.rowid, u.* FROM n x JOIN s1.t u ON u.i = x.a WHERE u.rowid = 0") == [
         (1, 10, "g1", 1, 1, "one")
     ]
-    assert rows(lake, "SELECT * EXCEPT (g) FROM n WHERE file_row_number = 2") == [(2, 20)]
-    assert rows(lake, "SELECT count(*), min(snapshot_id) FROM n WHERE filename LIKE '%.parquet'")[0][0] == 20
+    assert rows(lake, "SELECT * EXCEPT (g) FROM f WHERE file_row_number = 2") == [(2, 20)]
+    assert rows(lake, "SELECT count(*), min(snapshot_id) FROM f WHERE filename LIKE '%.parquet'")[0][0] == 20
     assert rows(lake, "SELECT rowid FROM `odd name`") == [(77,)]
     assert rows(lake, "SELECT rowid FROM (SELECT a AS rowid FROM n WHERE a = 5) q, t LIMIT 1") == [(5,)]
     assert rows(lake, "SELECT * FROM (SELECT * FROM s1.t WHERE rowid = 1) WHERE i IN (SELECT i FROM t)") == [

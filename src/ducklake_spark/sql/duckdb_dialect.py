@@ -12,28 +12,20 @@ from sqlglot.expressions import apply_index_offset
 
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.sql import duckdb_aggregates, duckdb_select
-from ducklake_spark.sql.duckdb_functions import anonymous, java_pattern, part, slice_of, spark, wrapped
+from ducklake_spark.sql.duckdb_casts import cast
+from ducklake_spark.sql.duckdb_functions import (
+    KURTOSIS,
+    SKEWNESS,
+    anonymous,
+    java_pattern,
+    part,
+    slice_of,
+    spark,
+    wrapped,
+)
 from ducklake_spark.sql.duckdb_types import Types, is_float, is_integer
 
 Rule = Callable[[exp.Expr, Types], exp.Expr]
-_D = exp.DataType.Type
-_WHOLE = (_D.TINYINT, _D.SMALLINT, _D.INT, _D.BIGINT, _D.INT128)
-_UNSIGNED = {
-    _D.UTINYINT: ("SMALLINT", 2**8 - 1),
-    _D.USMALLINT: ("INT", 2**16 - 1),
-    _D.UINT: ("BIGINT", 2**32 - 1),
-    _D.UBIGINT: ("DECIMAL(20, 0)", 2**64 - 1),
-}
-_RENAMED = {
-    _D.INT128: "DECIMAL(38, 0)",
-    _D.UINT128: "DECIMAL(38, 0)",
-    _D.TIME: "STRING",
-    _D.UUID: "STRING",
-    _D.JSON: "STRING",
-    _D.TIMESTAMP_S: "TIMESTAMP_NTZ",
-    _D.TIMESTAMP_MS: "TIMESTAMP_NTZ",
-    **{kind: name for kind, (name, _) in _UNSIGNED.items()},
-}
 _INTERVALS = {
     "SECOND": "make_dt_interval(0, 0, 0, _1)",
     "MINUTE": "make_dt_interval(0, 0, _1)",
@@ -174,37 +166,6 @@ def _compare(node: exp.Expr, types: Types) -> exp.Expr:
     return node
 
 
-# Casts.
-
-
-def _cast(node: exp.Expr, types: Types) -> exp.Expr:
-    assert isinstance(node, exp.Cast)
-    kind, source = node.to.this, types.of(node.this)
-    if kind in _UNSIGNED and not isinstance(node, exp.TryCast):
-        name, most = _UNSIGNED[kind]
-        value = _rounded(node.this, source)
-        return spark(
-            f"CAST(if(_1 < 0 OR _1 > {most}, raise_error(concat('Value out of range for {kind.value}: ', _1)), _1) "
-            f"AS {name})",
-            value,
-        )
-    if kind in _WHOLE:
-        node.set("this", _rounded(node.this, source))
-    for each in node.to.find_all(exp.DataType):
-        if each.this in _RENAMED:
-            each.replace(exp.DataType.build(_RENAMED[each.this], dialect="spark"))
-    return node
-
-
-def _rounded(value: exp.Expr, source: T.DataType | None) -> exp.Expr:
-    """DuckDB rounds to whole numbers, where Spark cuts off."""
-    if is_float(source):
-        return spark("rint(_1)", value)
-    if isinstance(source, T.DecimalType):
-        return spark("round(_1)", value)
-    return value
-
-
 # Lists, maps and structs.
 
 
@@ -282,6 +243,74 @@ def _contains(node: exp.Expr, types: Types) -> exp.Expr:
     return node if isinstance(made, exp.Anonymous) else made
 
 
+# Texts.
+
+
+def _like(node: exp.Expr, types: Types) -> exp.Expr:
+    """Without ESCAPE a backslash is a backslash."""
+    pattern = node.expression
+    if isinstance(node.parent, exp.Escape):
+        return node
+    if isinstance(pattern, exp.Literal):
+        node.set("expression", exp.Literal.string(pattern.name.replace("\\", "\\\\")))
+    elif not isinstance(pattern, (exp.Any, exp.All)):
+        node.set("expression", spark("replace(_1, '\\\\', '\\\\\\\\')", pattern))
+    return node
+
+
+def _substring(node: exp.Expr, types: Types) -> exp.Expr:
+    start, length = node.args.get("start"), node.args.get("length")
+    if length is None or (isinstance(start, exp.Literal) and start.name != "0"):
+        return node
+    assert start is not None
+    return spark(
+        "if(_2 = 0, substring(_1, 1, greatest(_3 - 1, 0)), substring(_1, _2, _3))", node.this, start, length
+    )
+
+
+def _side(text: str) -> Rule:
+    """`left` and `right`, which leave out as many from the other side when the number is negative."""
+
+    def rule(node: exp.Expr, types: Types) -> exp.Expr:
+        count = node.expression
+        plain = isinstance(count, exp.Literal)
+        return node if plain else spark(text, node.this, count)
+
+    return rule
+
+
+def _split(node: exp.Expr, types: Types) -> exp.Expr:
+    separator = node.expression
+    if isinstance(separator, exp.Literal) and not separator.name:
+        return spark("filter(split(_1, ''), x -> x <> '')", node.this)
+    return node
+
+
+def _regexp_like(node: exp.Expr, types: Types) -> exp.Expr:
+    flag = node.args.get("flag")
+    if isinstance(flag, exp.Literal) and "i" in flag.name:
+        return exp.Paren(this=spark("_1 RLIKE concat('(?i)', _2)", node.this, node.expression))
+    return exp.Paren(this=spark("_1 RLIKE _2", node.this, node.expression))
+
+
+def _typeof(node: exp.Expr, types: Types) -> exp.Expr:
+    raise InvalidInputError("typeof() is not available: Spark's types have other names.")
+
+
+def _lambda_index(node: exp.Expr, types: Types) -> exp.Expr:
+    """The second parameter of a lambda counts from 1."""
+    parent = node.parent
+    name = parent.name.lower() if isinstance(parent, exp.Anonymous) else ""
+    if len(node.expressions) != 2 or "reduce" in name or isinstance(parent, exp.Reduce):
+        return node
+    index = node.expressions[1].name
+    for each in list(node.this.find_all(exp.Identifier, exp.Column)):
+        inside = each.parent
+        if each.name == index and not isinstance(inside, (exp.Column, exp.Dot)):
+            each.replace(exp.Paren(this=exp.Add(this=each.copy(), expression=exp.Literal.number(1))))
+    return node
+
+
 # Times.
 
 
@@ -323,7 +352,8 @@ def _time_text(node: exp.Expr, types: Types) -> exp.Expr:
     if not isinstance(form, exp.Literal) or value is None:
         raise InvalidInputError("strftime() and strptime() take a format that is written out.")
     if isinstance(node, exp.StrToTime):
-        return spark(f"CAST(to_timestamp(_1, {java_pattern(form.name)}) AS TIMESTAMP_NTZ)", value)
+        pattern = java_pattern(form.name, to_read=True)
+        return spark(f"CAST(to_timestamp(_1, {pattern}) AS TIMESTAMP_NTZ)", value)
     return spark(f"date_format(_1, {java_pattern(form.name)})", value)
 
 
@@ -411,7 +441,7 @@ _RULES: Mapping[type, Rule] = {
     exp.GTE: _compare,
     exp.LT: _compare,
     exp.LTE: _compare,
-    exp.Cast: _cast,
+    exp.Cast: cast,
     exp.Bracket: _bracket,
     exp.ToMap: _to_map,
     exp.Map: _map,
@@ -424,6 +454,17 @@ _RULES: Mapping[type, Rule] = {
     exp.ArrayContainedBy: _pairwise("size(array_except(_1, _2)) = 0"),
     exp.SimilarTo: _pairwise("_1 RLIKE concat('^(?:', _2, ')$')"),
     exp.RegexpFullMatch: _pairwise("_1 RLIKE concat('^(?:', _2, ')$')"),
+    exp.RegexpLike: _regexp_like,
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.Substring: _substring,
+    exp.Left: _side("if(_2 < 0, substring(_1, 1, greatest(length(_1) + _2, 0)), left(_1, _2))"),
+    exp.Right: _side("if(_2 < 0, substring(_1, 1 - _2), right(_1, _2))"),
+    exp.Split: _split,
+    exp.Lambda: _lambda_index,
+    exp.Typeof: _typeof,
+    exp.Kurtosis: _one(KURTOSIS),
+    exp.Skewness: _one(SKEWNESS),
     exp.Glob: _glob,
     exp.Format: _format,
     exp.RegexpReplace: _regexp_replace,

@@ -22,6 +22,9 @@ _SUM = (
 )
 _UNIT = "timestampdiff({unit}, _2, _3)"
 
+KURTOSIS = "(count(_1) - 1) / ((count(_1) - 2D) * (count(_1) - 3)) * ((count(_1) + 1) * kurtosis(_1) + 6)"
+SKEWNESS = "skewness(_1) * sqrt(count(_1) * (count(_1) - 1D)) / (count(_1) - 2)"
+
 TEXTS: Mapping[str, str] = {
     # numbers
     "fmod": "_1 % nullif(_2, 0)",
@@ -79,8 +82,8 @@ TEXTS: Mapping[str, str] = {
     "array_select": "transform(_2, i -> try_element_at(_1, i))",
     "list_where": "filter(_1, (x, i) -> get(_2, i))",
     "array_where": "filter(_1, (x, i) -> get(_2, i))",
+    "list_reduce/3": "aggregate(_1, _3, _2)",
     "list_reduce": "aggregate(slice(_1, 2, greatest(size(_1) - 1, 0)), try_element_at(_1, 1), _2)",
-    "array_reduce": "aggregate(slice(_1, 2, greatest(size(_1) - 1, 0)), try_element_at(_1, 1), _2)",
     "list_filter": "filter(_1, _2)",
     "list_transform": "transform(_1, _2)",
     "list_apply": "transform(_1, _2)",
@@ -120,6 +123,9 @@ TEXTS: Mapping[str, str] = {
     "product": "aggregate(collect_list(_1), 1D, (acc, x) -> acc * x)",
     "quantile": "percentile_disc(_2) WITHIN GROUP (ORDER BY _1)",
     "count_star": "count(*)",
+    "kurtosis": KURTOSIS,
+    "kurtosis_pop": "kurtosis(_1)",
+    "skewness": SKEWNESS,
     "favg": "avg(_1)",
     "fsum": "sum(_1)",
     # others
@@ -154,9 +160,9 @@ _SYNONYMS = {
     "array_transform": "list_transform", "list_concat": "list_cat", "array_concat": "list_cat",
     "array_reverse_sort": "list_reverse_sort", "array_resize": "list_resize", "list_aggr": "list_aggregate",
     "array_aggregate": "list_aggregate", "array_aggr": "list_aggregate", "aggregate": "list_aggregate",
-    "array_slice": "list_slice", "reduce": "list_reduce", "array_extract": "list_extract",
-    "list_element": "list_extract", "str_split": "string_split", "string_to_array": "string_split",
-    "date_sub": "datesub", "uuid": "gen_random_uuid",
+    "array_slice": "list_slice", "reduce": "list_reduce", "array_reduce": "list_reduce",
+    "array_extract": "list_extract", "list_element": "list_extract", "str_split": "string_split",
+    "string_to_array": "string_split", "date_sub": "datesub", "uuid": "gen_random_uuid",
 }  # fmt: skip
 
 
@@ -202,7 +208,7 @@ def anonymous(node: exp.Anonymous, types: Types) -> exp.Expr:
             return made
     if name in _VARIADIC:
         return exp.Anonymous(this=_VARIADIC[name], expressions=args)
-    text = TEXTS.get(name)
+    text = TEXTS.get(f"{name}/{len(args)}") or TEXTS.get(name)
     if text is None:
         return node
     return wrapped(spark(text, *args))
@@ -336,7 +342,9 @@ def slice_of(
 def _try_strptime(args: list[exp.Expr], types: Types) -> exp.Expr | None:
     if len(args) != 2 or not isinstance(args[1], exp.Literal):
         return None
-    return spark(f"CAST(try_to_timestamp(_1, {java_pattern(args[1].name)}) AS TIMESTAMP_NTZ)", args[0])
+    return spark(
+        f"CAST(try_to_timestamp(_1, {java_pattern(args[1].name, to_read=True)}) AS TIMESTAMP_NTZ)", args[0]
+    )
 
 
 _MARKS = {
@@ -346,8 +354,8 @@ _MARKS = {
 }  # fmt: skip
 
 
-def java_pattern(marks: str) -> str:
-    """A format of `strftime` as a literal of Spark's own patterns.
+def java_pattern(marks: str, *, to_read: bool = False) -> str:
+    """A format of `strftime`, or `strptime` when it is to read, as a literal of Spark's own patterns.
 
     >>> java_pattern("%d.%m.%Y at %H")
     "'dd.MM.yyyy '' at'' HH'"
@@ -356,15 +364,20 @@ def java_pattern(marks: str) -> str:
         InvalidInputError: A mark that Spark has no pattern for.
     """
     parts: list[str] = []
-    for mark, other in re.findall(r"%(-?.)|([^%]+)", marks, re.DOTALL):
+    after_mark = False
+    for found in re.finditer(r"%(-?.)|([^%]+)", marks, re.DOTALL):
+        mark, other = found.groups()
         if mark:
             if mark not in _MARKS:
                 raise InvalidInputError(f"The format %{mark} of times is not available in Spark's SQL.")
-            parts.append(_MARKS[mark])
+            # When a text is read, a number may have one digit, unless other numbers stand beside it.
+            alone = to_read and not after_mark and marks[found.end() : found.end() + 1] != "%"
+            parts.append(_MARKS[mark][0] if alone and mark in "mdHMSI" else _MARKS[mark])
         else:
             parts.append(
                 re.sub(r"[A-Za-z'\[\]{}#]+", lambda text: "'" + text[0].replace("'", "''") + "'", other)
             )
+        after_mark = bool(mark)
     return "'" + "".join(parts).replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

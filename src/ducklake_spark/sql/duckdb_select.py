@@ -31,6 +31,9 @@ def refuse(tree: exp.Expr) -> None:
             raise InvalidInputError(
                 f"{_JOINS[join.method]} cannot be said in Spark's SQL. Write it as a plain JOIN."
             )
+    for select in tree.find_all(exp.Select):
+        if sum(1 for each in select.expressions if isinstance(each.unalias(), (exp.Explode, exp.Unnest))) > 1:
+            raise InvalidInputError("SELECT can have one unnest() only: unnest the others in a subquery.")
     for node in tree.find_all(exp.TableSample, exp.LimitOptions, exp.Pivot):
         if isinstance(node, exp.TableSample):
             raise InvalidInputError(
@@ -65,6 +68,10 @@ def rewrite(tree: exp.Expr, types: Types, fresh: Callable[[], Types]) -> exp.Exp
     types = fresh()
     for select in list(tree.find_all(exp.Select)):
         _aliases_in_where(select, types)
+    for select in reversed(list(tree.find_all(exp.Select))):
+        tree = _distinct_on(select, tree)
+    for values in list(tree.find_all(exp.Values)):
+        tree = _name_values(values, tree)
     for table in list(tree.find_all(exp.Table)):
         if isinstance(table.this, exp.GenerateSeries):
             table.replace(_series(table, table.this))
@@ -233,6 +240,54 @@ def _aliases_in_where(select: exp.Select, types: Types) -> None:
             column.replace(exp.Paren(this=named[name].copy()))
 
 
+def _distinct_on(select: exp.Select, tree: exp.Expr) -> exp.Expr:
+    """`DISTINCT ON (keys)`: the first row for each, in the order of the query, which the result keeps."""
+    distinct = select.args.get("distinct")
+    keys = distinct.args.get("on") if distinct is not None else None
+    if keys is None:
+        return tree
+    named = {fold(each.alias): each.this for each in select.expressions if isinstance(each, exp.Alias)}
+
+    def meant(node: exp.Expr) -> exp.Expr:
+        found: exp.Expr = node
+        if isinstance(node, exp.Literal) and node.is_int:
+            found = select.expressions[int(node.name) - 1].unalias()
+        elif isinstance(node, exp.Column) and not node.table and fold(node.name) in named:
+            found = named[fold(node.name)]
+        return found.copy()
+
+    order = select.args.get("order")
+    orders = [each.copy() for each in order.expressions] if order is not None else []
+    for each in orders:
+        each.set("this", meant(each.this))
+    parts = keys.expressions if isinstance(keys, exp.Tuple) else [keys.unnest()]
+    over = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[meant(each) for each in parts],
+        order=exp.Order(expressions=[each.copy() for each in orders] or [exp.Ordered(this=meant(parts[0]))]),
+    )
+    hidden = ["ducklake_row", *(f"ducklake_key{place}" for place in range(len(orders)))]
+    inner = select.copy()
+    for key in ("distinct", "order", "limit", "offset", "with_"):
+        inner.set(key, None)
+    for name, value in zip(hidden, [over, *(each.this.copy() for each in orders)], strict=True):
+        inner.append("expressions", exp.alias_(value, name))
+    alias = exp.TableAlias(this=exp.to_identifier("distinct_on"))
+    star = exp.Star(except_=[exp.to_identifier(name) for name in hidden])
+    outer = exp.Select().select(star).from_(exp.Subquery(this=inner, alias=alias))
+    outer = outer.where(exp.EQ(this=exp.column("ducklake_row"), expression=exp.Literal.number(1)))
+    for place, each in enumerate(orders):
+        each.set("this", exp.column(f"ducklake_key{place}"))
+    if orders:
+        outer.set("order", exp.Order(expressions=orders))
+    for key in ("limit", "offset", "with_"):
+        outer.set(key, select.args.get(key))
+    if select is tree:
+        return outer
+    select.replace(outer)
+    return tree
+
+
 def _by_name(union: exp.SetOperation, types: Types) -> None:
     left, right = types.columns_of_query(union.this), types.columns_of_query(union.expression)
     if left is None or right is None:
@@ -290,6 +345,21 @@ def _is_number(node: exp.Expr) -> bool:
     if isinstance(node, (exp.Neg, exp.Paren)):
         return _is_number(node.this)
     return isinstance(node, exp.Literal) and not node.is_string
+
+
+def _name_values(values: exp.Values, tree: exp.Expr) -> exp.Expr:
+    """The columns of VALUES are col0, col1 and so on."""
+    if not values.expressions or isinstance(values.parent, exp.Insert):
+        return tree
+    first = values.expressions[0]
+    width = len(first.expressions) if isinstance(first, exp.Tuple) else 1
+    alias = values.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        return tree
+    columns = [exp.to_identifier(f"col{place}") for place in range(width)]
+    own = alias.this if alias is not None and alias.this is not None else exp.to_identifier("valueslist")
+    values.set("alias", exp.TableAlias(this=own, columns=columns))
+    return exp.Select().select(exp.Star()).from_(values) if values is tree else tree
 
 
 def _name_unnest(unnest: exp.Unnest) -> None:

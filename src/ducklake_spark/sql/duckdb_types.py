@@ -138,6 +138,10 @@ class Types:
             return T.LongType()
         if isinstance(node, _DOUBLES):
             return T.DoubleType()
+        if isinstance(node, (exp.DateTrunc, exp.TimestampTrunc)) and isinstance(
+            self.of(node.this), T.TimestampType
+        ):
+            return T.TimestampType()
         if isinstance(node, (exp.DateTrunc, exp.TimestampTrunc, exp.StrToTime)):
             return T.TimestampNTZType()
         if isinstance(node, exp.CurrentTimestamp):
@@ -390,7 +394,7 @@ def _branches(node: exp.Expr) -> list[exp.Expr | None]:
 def _arithmetic(node: exp.Expr, left: Type, right: Type) -> Type:
     if isinstance(left, T.DateType) and isinstance(right, T.DayTimeIntervalType):
         return T.TimestampNTZType()
-    if isinstance(left, (T.DateType, T.DatetimeType)):
+    if isinstance(left, (T.DateType, T.TimestampType, T.TimestampNTZType)):
         return T.LongType() if isinstance(right, T.DateType) else left
     if is_float(left) or is_float(right):
         return T.DoubleType()
