@@ -192,6 +192,15 @@ def test_parameters(shared: Lake) -> None:
         [2, 5, "set"],
     ) == [(1,)]
     assert rows(shared, "SELECT * FROM par") == [(2, "set")]
+    assert rows(shared, "DELETE FROM par WHERE a = ?; SELECT ? + ?", [7, 30, 4]) == [(34,)], (
+        "they count through the text"
+    )
+    assert [
+        tuple(row) for row in shared.sql("UPDATE par SET b = $2 WHERE a = $1", "duckdb", [2, "$1"]).collect()
+    ] == [(1,)]
+    assert [
+        tuple(row) for row in shared.sql("SELECT b FROM par WHERE a = $a", "duckdb", {"a": 2}).collect()
+    ] == [("$1",)]
     with pytest.raises(DuckLakeError, match="args="):
         shared.sql("DELETE FROM par WHERE a = ?", args=[])
     with pytest.raises(DuckLakeError):

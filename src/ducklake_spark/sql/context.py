@@ -153,18 +153,22 @@ class Context:
 
     def _filled(self, tree: exp.Expr, piece: Piece) -> exp.Expr:
         """The tree with the values of its parameters, since an expression has no parameters in Spark."""
-        markers = list(tree.find_all(exp.Placeholder, bfs=False))
+        markers = list(tree.find_all(exp.Placeholder, exp.Parameter, bfs=False))
         if self.args is None or not markers:
             return tree
-        args = self._args_of([piece])
-        if isinstance(args, Mapping):
-            values = [args[marker.name] for marker in markers if marker.name in args]
-        else:
-            values = list(args or ())
-        if len(values) != len(markers):
-            raise InvalidInputError(f"args= lacks a value for a parameter of {self.source(piece)}")
-        for marker, value in zip(markers, values, strict=True):
-            filled = _literal(value)
+        unnamed = self._args_of([piece])
+        left = [] if isinstance(unnamed, Mapping) else list(unnamed or ())
+        for marker in markers:
+            name = marker.name
+            if isinstance(self.args, Mapping):
+                values = [self.args[name]] if name in self.args else []
+            elif name.isdigit():
+                values = list(self.args[int(name) - 1 : int(name)])
+            else:
+                values = [left.pop(0)] if left else []
+            if not values:
+                raise InvalidInputError(f"args= lacks a value for a parameter of {self.source(piece)}")
+            filled = _literal(values[0])
             if marker is tree:
                 return filled
             marker.replace(filled)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlglot
 from sqlglot import TokenType, exp
@@ -13,6 +15,7 @@ from ducklake_spark.sql.grammar import STATEMENT_DIALECTS, LakeStatement
 from ducklake_spark.sql.grammar_queries import ODD_TREES, first_line
 
 DIALECTS = ("spark", "duckdb")
+Args = Mapping[str, Any] | Sequence[Any] | None
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,14 @@ class Statement:
     text: str
     tree: exp.Expr
     dialect: str
+    markers: tuple[int, int] = (0, 0)
+    """Which of the `?` of the whole text are its own: from, and up to but not including."""
+
+    def own_args(self, args: Args) -> Args:
+        """The values of its own parameters: `?` count through the whole text."""
+        if args is None or isinstance(args, Mapping) or self.markers[0] == 0:
+            return args
+        return list(args)[slice(*self.markers)]
 
     @property
     def is_query(self) -> bool:
@@ -39,7 +50,9 @@ def parse(text: str, dialect: str) -> list[Statement]:
         raise InvalidInputError(f'The dialect is "spark" or "duckdb", not "{dialect}".')
     if not isinstance(text, str):
         raise InvalidInputError(f"SQL is a text, not {text!r}.")
-    return [Statement(part, _tree(part, dialect), dialect) for part in _split(text, dialect)]
+    return [
+        Statement(part, _tree(part, dialect), dialect, markers) for part, markers in _split(text, dialect)
+    ]
 
 
 def _tree(part: str, dialect: str) -> exp.Expr:
@@ -57,20 +70,21 @@ def shortened(text: str) -> str:
     return line if len(line) <= 200 else line[:200] + "..."
 
 
-def _split(text: str, dialect: str) -> list[str]:
-    """The texts between semicolons; those in strings and comments do not count."""
+def _split(text: str, dialect: str) -> list[tuple[str, tuple[int, int]]]:
+    """The texts between semicolons, those in strings and comments do not count, and the places of their `?`."""
     try:
         tokens = sqlglot.tokenize(text, read=STATEMENT_DIALECTS[dialect])
     except SqlglotError as error:
         raise InvalidInputError(f"Cannot read as SQL: {first_line(error)}") from error
-    parts, start, seen = [], 0, False
+    parts, start, seen, before, count = [], 0, False, 0, 0
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:
             if seen:
-                parts.append(text[start : token.start].strip())
-            start, seen = token.end + 1, False
+                parts.append((text[start : token.start].strip(), (before, count)))
+            start, seen, before = token.end + 1, False, count
         else:
             seen = True
+            count += token.token_type == TokenType.PLACEHOLDER
     if seen:
-        parts.append(text[start:].strip())
+        parts.append((text[start:].strip(), (before, count)))
     return parts

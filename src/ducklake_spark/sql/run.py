@@ -25,7 +25,7 @@ def run(lake: Lake, text: str, dialect: str = "spark", args: Args = None) -> Dat
     result: DataFrame
     for statement in found:
         if statement.is_query:
-            result = queries.query(lake, statement, args)
+            result = queries.query(lake, statement, statement.own_args(args))
         else:
-            result = statements.execute(lake, statement, args)
+            result = statements.execute(lake, statement, statement.own_args(args))
     return result
