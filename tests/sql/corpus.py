@@ -301,6 +301,7 @@ NAMED = (
     "SELECT COLUMNS('a|b') FROM n",
     "SELECT min(COLUMNS(*)) FROM n",
     "SELECT (SELECT max(a) FROM n), i IN (1, 2), i IS NULL, s LIKE 'a%' FROM t",
+    "SELECT list(i ORDER BY i), array_agg(i), string_agg(s, ','), ifnull(min(s), ''), list_contains([1], 1), len('a') FROM t",
     "SELECT * FROM range(3)",
     "SELECT unnest([1, 2])",
     "SELECT row_number() OVER (ORDER BY a) FROM n",

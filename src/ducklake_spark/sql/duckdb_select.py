@@ -80,10 +80,10 @@ def rewrite(tree: exp.Expr, types: Types, fresh: Callable[[], Types]) -> exp.Exp
     return tree
 
 
-def name_columns(tree: exp.Expr) -> None:
-    """Gives columns without a name the one that DuckDB gives: the text of the expression."""
+def name_columns(tree: exp.Expr, text: str | None) -> None:
+    """Gives columns without a name the one that DuckDB gives: the text of the expression, as DuckDB prints it."""
     for select in tree.find_all(exp.Select):
-        _name_columns(select)
+        _name_columns(select, text)
 
 
 # Stars.
@@ -369,7 +369,7 @@ def _name_unnest(unnest: exp.Unnest) -> None:
         unnest.set("alias", alias)
 
 
-def _name_columns(select: exp.Select) -> None:
+def _name_columns(select: exp.Select, text: str | None) -> None:
     if isinstance(select.parent, (exp.In, exp.Exists, exp.Any, exp.Array)):
         return
     made = []
@@ -377,7 +377,8 @@ def _name_columns(select: exp.Select) -> None:
         if isinstance(each, _NAMED) or _needs_columns(each):
             made.append(each)
             continue
-        name = _duckdb_name(_text(each))
+        span = each.meta.get("expression_span")
+        name = _duckdb_name(text[slice(*span)] if text is not None and span is not None else _text(each))
         made.append(each if name is None else exp.alias_(each, name, quoted=True))
     select.set("expressions", made)
 

@@ -42,6 +42,13 @@ class QueryGrammar(Parser):
             found.meta.update(start=start, end=self._prev.end)
         return found
 
+    def _parse_expression(self) -> exp.Expr | None:
+        start = self._curr.start
+        found = super()._parse_expression()
+        if isinstance(found, exp.Expr):
+            found.meta["expression_span"] = (start, self._prev.end + 1)
+        return found
+
     def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         start = self._curr.start
         found = super()._parse_select(*args, **kwargs)

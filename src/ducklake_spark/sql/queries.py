@@ -101,7 +101,7 @@ def prepare(world: World, tree: exp.Expr, text: str | None, dialect: str, args: 
     tree = tree.copy()
     markers = _number_markers(tree, text, dialect)
     if dialect == "duckdb":
-        duckdb_select.name_columns(tree)
+        duckdb_select.name_columns(tree, text)
     constants = Constants(world.lake, dialect, args, lambda node: spark_sql(node, dialect))
     span = _span(tree, text, dialect) if dialect == "spark" else None
     rewriter = Rewriter(world, tree, constants, None if span is None else text)
@@ -226,6 +226,8 @@ def run_prepared(spark: SparkSession, prepared: Prepared) -> DataFrame:
 
 def _translated(prepared: Prepared, error: Any) -> DuckLakeError:
     """Spark's error without Java's stack, with the place in the user's own text."""
+    from ducklake_spark.scan.relation import is_classic
+
     message = _message(error)
     condition = error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()
     if condition in _NOT_FOUND:
@@ -233,9 +235,10 @@ def _translated(prepared: Prepared, error: Any) -> DuckLakeError:
             str(value).replace("`", "").lower() for value in (error.getMessageParameters() or {}).values()
         }
         for parts in prepared.unknown:
-            if ".".join(parts).lower() in named:
+            # Spark 4.0 names the schema only.
+            if {".".join(parts).lower(), ".".join(parts[:-1]).lower()} & named:
                 return prepared.world.not_found(parts)
-    place = _place(prepared.spliced.text, error)
+    place = _place(prepared.spliced.text, error) if is_classic(prepared.world.lake.spark) else None
     if place is None:
         return InvalidInputError(message)
     line, column = prepared.spliced.line_and_column(place)
@@ -257,7 +260,7 @@ def _place(text: str, error: Any) -> int | None:
 def _message(error: Any) -> str:
     text = str(error.getMessage() or error)
     text = re.split(r"\n\s*(JVM stacktrace|== SQL)", text, maxsplit=1)[0].strip()
-    text = re.sub(r"\s*\(line \d+, pos \d+\)", "", text)
+    text = re.sub(r"\s*\(line \d+, pos \d+\)|; line \d+ pos \d+.*", "", text, flags=re.DOTALL)
     return re.sub(r"\bducklake_[0-9a-f]{8}_\d+\b", "(table)", text)
 
 

@@ -29,8 +29,8 @@ def view_frame(world: World, view: ViewDef) -> DataFrame:
 
     dialect = "duckdb" if view.dialect == "duckdb" else "spark"
     try:
-        tree = parse_query_text(view.sql.replace(CATALOG_TOKEN, quote(world.lake.name)), dialect)
-        prepared = prepare(world, tree, None, dialect, None)
+        text = view.sql.replace(CATALOG_TOKEN, quote(world.lake.name))
+        prepared = prepare(world, parse_query_text(text, dialect), text, dialect, None)
         if prepared.unknown:
             name = ".".join(prepared.unknown[0])
             raise DuckLakeError(f'it reads a table "{name}" that the lake does not have at this snapshot')
