@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union
 
+import pyspark.sql.types as spark_types
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
 Condition = Union[str, Column, None]  # noqa: UP007 - a name for readers
 TARGET, SOURCE = "target", "source"
-_CLAUSE, _COUNT = "__ducklake_clause", "__ducklake_count"
+_CLAUSE, _COUNT, _NUMBER = "__ducklake_clause", "__ducklake_count", "__ducklake_number"
+_BROADCAST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ class _Run:
         self._check_sources(source)
         self.on = F.expr(on) if isinstance(on, str) else on
         # Evaluated once: a source that gives other rows each time cannot tear the merge.
-        self.source = source.localCheckpoint().alias(self.source_name)
+        self.source = _kept(source).alias(self.source_name)
         self.names = source.columns
         name = (handle.schema_name, handle.name)
         texts = [part for clause in clauses for part in (clause.condition, clause.values)]
@@ -315,9 +317,11 @@ class _Run:
         clauses = [(i, clause) for i, clause in enumerate(self.clauses) if clause.kind == "not matched"]
         if not clauses:
             return None
-        rows = self.source.join(self.frame, self.on, "left_anti").withColumn(
-            _CLAUSE, self._clause_of("not matched")
-        )
+        # By number: so the table is joined with the source, which may be small, and not the source with the table.
+        matched = self.frame.join(self.source, self.on, "inner")
+        matched = matched.select(self._of_source(_NUMBER).alias(_COUNT)).distinct()
+        rows = self.source.join(matched, self._of_source(_NUMBER) == F.col(_COUNT), "left_anti")
+        rows = rows.withColumn(_CLAUSE, self._clause_of("not matched"))
         rows = rows.where(F.col(_CLAUSE).isNotNull()).localCheckpoint().alias(self.source_name)
         added = None
         for i, clause in clauses:
@@ -334,6 +338,22 @@ class _Run:
                 self.tx.apply(added)
             added = part
         return added
+
+
+def _kept(source: Any) -> Any:
+    """The rows of a source with numbers, evaluated once; sent to where the table is if they are few enough."""
+    kept = source.withColumn(_NUMBER, F.monotonically_increasing_id()).localCheckpoint()
+    width = sum(_width(part.dataType) for part in source.schema.fields)
+    return F.broadcast(kept) if kept.count() * width <= _BROADCAST_BYTES else kept
+
+
+def _width(data_type: spark_types.DataType) -> int:
+    """About how many bytes a value takes."""
+    if isinstance(data_type, (spark_types.ArrayType, spark_types.MapType)):
+        return 200
+    if isinstance(data_type, spark_types.StructType):
+        return sum(_width(part.dataType) for part in data_type.fields)
+    return 40 if isinstance(data_type, (spark_types.StringType, spark_types.BinaryType)) else 8
 
 
 def _ticked(name: str) -> str:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 import ducklake_spark
 from ducklake_spark import ConflictError, InvalidInputError, Lake, NotFoundError
+from ducklake_spark.merge import _Run
 from tests.interop.oracle import Oracle
 
 pytestmark = pytest.mark.spark
@@ -330,3 +331,34 @@ def test_a_file_ends_with_the_deletes_that_its_transaction_made_before(
     assert oracle.execute("SELECT count(*) FROM t") == [(0,)]
     assert oracle.execute("SELECT count(*) FROM t AT (VERSION => 4)") == [(64,)]
     assert oracle.execute("SELECT count(*) FROM lake.table_changes('t', 5, 5)") == [(64,)]
+
+
+def test_a_small_source_does_not_shuffle_the_table(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[str] = []
+
+    def inserted(run: _Run) -> object:
+        joined = run.frame.join(run.source, run.on, "inner")
+        plans.append(joined._jdf.queryExecution().executedPlan().toString())
+        return made(run)
+
+    made = _Run._inserted
+    monkeypatch.setattr(_Run, "_inserted", inserted)
+    before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")  # Spark by itself would shuffle
+    try:
+        with ducklake_spark.attach(f"ducklake:{tmp_path}/m.ducklake", name="lake", spark=spark) as lake:
+            lake.create_table("t", COLUMNS)
+            rows(lake, 0, 40)
+            source = spark.range(35, 50).selectExpr("cast(id as int) id", "'m' v")
+            merge = (
+                lake["t"].merge(source, "target.id = source.id").when_matched("source.id > 36").update_all()
+            )
+            result = merge.when_not_matched("source.id <> 45").insert_all().execute()
+            assert (result.inserted, result.updated) == (9, 3)
+            found = {row.id: row.v for row in lake.table("t").where("id >= 35").collect()}
+    finally:
+        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", before)
+    assert found == {35: "v35", 36: "v36", **{i: "m" for i in range(37, 50) if i != 45}}
+    assert "BroadcastHashJoin" in plans[0] and "SortMergeJoin" not in plans[0]
