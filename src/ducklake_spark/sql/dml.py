@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
 from ducklake_spark.format.types import duckdb_name, fold, quote
@@ -13,6 +13,7 @@ from ducklake_spark.sql import nodes
 from ducklake_spark.sql.assign import Assigned, fitted, fitted_frame, nanoseconds
 from ducklake_spark.sql.context import Context
 from ducklake_spark.sql.nodes import Name, Piece
+from ducklake_spark.sql.plain_values import plain_rows
 from ducklake_spark.write.rowlevel import mentioned
 
 if TYPE_CHECKING:
@@ -33,10 +34,25 @@ def insert(context: Context, node: nodes.Insert) -> int:
         if node.query is None:
             with context.running():
                 return table.insert([{}])
+        plain = _plain_rows(context, node, table, names)
+        if plain is not None:
+            with context.running():
+                return table.insert(plain)
         if node.values is not None and any(value is None for row in node.values for value in row):
             return _insert_with_defaults(context, node, table, names)
         frame = _frame_of_insert(context, node, table, names)
         return _store(context, node, table, frame)
+
+
+def _plain_rows(
+    context: Context, node: nodes.Insert, table: Table, names: list[str]
+) -> list[dict[str, Any]] | None:
+    if node.values is None or node.overwrite or node.partition or node.by_name:
+        return None
+    for row in node.values:
+        _check_count(table, names, len(row))
+    types = {column.name: column.data_type for column in table.definition.columns}
+    return plain_rows(context, node.values, names, [types[name] for name in names])
 
 
 def target_of(context: Context, name: Name) -> Table:

@@ -17,6 +17,7 @@ from ducklake_spark.format.types import NESTED, fold
 from ducklake_spark.scan import relation
 from ducklake_spark.schema import data_type_of
 from ducklake_spark.sql import nodes
+from ducklake_spark.sql.answers import answer
 from ducklake_spark.sql.context import Context
 from ducklake_spark.sql.grammar_queries import parse_query_text
 from ducklake_spark.sql.queries import spark_sql
@@ -38,7 +39,7 @@ def show(context: Context, node: nodes.Show) -> DataFrame:
 
 
 def _frame(context: Context, rows: Iterable[Sequence[Any]], columns: str) -> DataFrame:
-    return context.lake.spark.createDataFrame([tuple(row) for row in rows], columns)
+    return answer(context.lake.spark, rows, columns)
 
 
 def _matching(names: Iterable[str], pattern: str | None) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.errors import ConstraintError, DuckLakeError, InvalidInputError
 from ducklake_spark.sql import calls, ddl, dml, merges, nodes, show
+from ducklake_spark.sql.answers import answer
 from ducklake_spark.sql.context import Context
 from ducklake_spark.sql.grammar import LakeStatement
 from ducklake_spark.sql.grammar_queries import first_line
@@ -30,17 +31,17 @@ def execute(
     assert isinstance(tree, LakeStatement)
     context = Context(lake, statement.text, statement.dialect, args)
     try:
-        answer = _execute(context, tree.node)
+        found = _execute(context, tree.node)
     except DuckLakeError as error:
         raise type(error)(f"{error} The statement is: {shortened(statement.text)}") from error
     except Exception as error:
-        found = _of_spark(error)
-        if found is None:
+        kind = _of_spark(error)
+        if kind is None:
             raise
-        raise found(f"{_message(error)} The statement is: {shortened(statement.text)}") from error
-    if answer is None or isinstance(answer, int):
-        return _counted(lake, answer)
-    return answer
+        raise kind(f"{_message(error)} The statement is: {shortened(statement.text)}") from error
+    if found is None or isinstance(found, int):
+        return _counted(lake, found)
+    return found
 
 
 def _of_spark(error: Exception) -> type[DuckLakeError] | None:
@@ -64,12 +65,12 @@ def _message(error: Exception) -> str:
 
 def _counted(lake: Lake, count: int | None) -> DataFrame:
     """The answer to a change: one row with the number of rows, or none when it is not about rows."""
-    return lake.spark.createDataFrame([] if count is None else [(count,)], "Count bigint")
+    return answer(lake.spark, [] if count is None else [(count,)], "Count bigint")
 
 
 def _execute(context: Context, node: nodes.Node) -> DataFrame | int | None:
-    answer: DataFrame | int | None = _EXECUTE[type(node)](context, node)
-    return answer
+    found: DataFrame | int | None = _EXECUTE[type(node)](context, node)
+    return found
 
 
 _EXECUTE: dict[type, Callable[[Context, Any], Any]] = {

@@ -1,0 +1,74 @@
+"""VALUES that are nothing but numbers, texts and NULL: they are rows already, and need no Spark job to become some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from sqlglot import exp
+
+from ducklake_spark.format.types import DataType
+from ducklake_spark.sql.context import Context
+from ducklake_spark.sql.grammar_queries import parse_query_text
+from ducklake_spark.sql.nodes import Piece
+
+_MOST = 2000
+"""More values than this are read faster by Spark."""
+_INTEGERS = frozenset({f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)})
+_OTHER = object()
+"""What a value is that only Spark can compute or cast."""
+
+
+def plain_rows(
+    context: Context,
+    rows: Sequence[Sequence[Piece | None]],
+    names: Sequence[str],
+    types: Sequence[DataType],
+) -> list[dict[str, Any]] | None:
+    """The rows, without the columns for which DEFAULT stands; None when a value is not plain, or not of its type."""
+    if len(rows) * len(names) > _MOST:
+        return None
+    found = []
+    for row in rows:
+        values = {}
+        for name, data_type, piece in zip(names, types, row, strict=True):
+            if piece is None:
+                continue
+            value = _value(context, piece, data_type)
+            if value is _OTHER:
+                return None
+            values[name] = value
+        found.append(values)
+    return found
+
+
+def _value(context: Context, piece: Piece, data_type: DataType) -> Any:
+    tree = parse_query_text(context.source(piece), context.dialect)
+    sign = 1
+    if isinstance(tree, exp.Neg):
+        sign, tree = -1, tree.this
+    if isinstance(tree, exp.Null) and sign == 1:
+        return None
+    if isinstance(tree, exp.Boolean) and sign == 1:
+        return bool(tree.this) if data_type.name == "boolean" else _OTHER
+    if not isinstance(tree, exp.Literal):
+        return _OTHER
+    text = str(tree.this)
+    if tree.is_string:
+        # Spark and sqlglot might differ about backslashes.
+        plain = sign == 1 and data_type.name == "varchar" and "\\" not in context.source(piece)
+        return text if plain else _OTHER
+    if text.isascii() and text.isdigit():
+        number = sign * int(text)
+        if data_type.name in _INTEGERS:
+            return number
+        return Decimal(number) if data_type.name == "decimal" else _OTHER
+    whole, _, fraction = text.partition(".")
+    if data_type.name == "decimal" and (whole + fraction).isdigit() and len(fraction) <= _scale(data_type):
+        return sign * Decimal(text)
+    return _OTHER
+
+
+def _scale(data_type: DataType) -> int:
+    return int(getattr(data_type, "scale", 0))
