@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlglot
 from sqlglot import TokenType, exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ErrorLevel, SqlglotError
 
 from ducklake_spark.errors import DuckLakeError, InvalidInputError
 from ducklake_spark.sql import duckdb_select
@@ -134,7 +134,8 @@ def spark_sql(tree: exp.Expr, dialect: str, frames: Mapping[str, DataFrame] | No
     """
     schemas = {name: frame.schema for name, frame in (frames or {}).items()} if dialect == "duckdb" else {}
     try:
-        return (translate(tree, schemas) if dialect == "duckdb" else tree).sql(dialect="spark")
+        made = translate(tree, schemas) if dialect == "duckdb" else tree
+        return made.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
     except DuckLakeError:
         raise
     except ODD_TREES as error:
