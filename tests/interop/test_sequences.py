@@ -125,13 +125,16 @@ def newest(lake: WrittenLake) -> int:
 
 
 def observed(lake: WrittenLake, table: str, version: int, _: Any) -> tuple[Any, ...]:
-    """What the extension reads at a version: columns, rows, and the changes of its last snapshot without row ids."""
+    """What the extension reads at a version: columns, rows, and the changes of its last snapshot without row ids.
+
+    Each change once: it reports rows twice whose file ends in the transaction that deleted them from it before.
+    """
     columns = [
         (row[0], row[1]) for row in lake.ask(f"DESCRIBE SELECT * FROM {table} AT (VERSION => {version})")
     ]
     rows = lake.ask(f"SELECT * FROM {table} AT (VERSION => {version}) ORDER BY ALL")
     feed = lake.ask(
-        f"SELECT * EXCLUDE (snapshot_id, rowid) FROM lake.table_changes('{table}', {version}, {version}) ORDER BY ALL"
+        f"SELECT DISTINCT * EXCLUDE (snapshot_id, rowid) FROM lake.table_changes('{table}', {version}, {version}) ORDER BY ALL"
     )
     return columns, rows, feed
 
