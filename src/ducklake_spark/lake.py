@@ -109,8 +109,8 @@ class Lake:
         >>> lake = getfixture("lake")
         >>> lake.create_schema("sales")
         >>> lake.use("sales")
-        >>> lake.create_table("orders", {"id": "bigint"})
-        Table(sales.orders)
+        >>> lake.create_table("orders", {"id": "bigint"}).schema_name
+        'sales'
 
         Raises:
             NotFoundError: There is no such schema.
