@@ -193,7 +193,7 @@ CORPUS: dict[str, tuple[str, ...]] = {
     ),
     "dates": (
         "SELECT date_trunc('month', DATE '2024-02-29'), date_trunc('hour', TIMESTAMP '2024-02-29 10:11:12'), date_trunc('week', DATE '2024-02-29'), date_trunc('year', ts), date_trunc('quarter', dt) FROM t ORDER BY i",
-        "SELECT strftime(DATE '2024-02-05', '%Y-%m-%d'), strftime(TIMESTAMP '2024-02-05 09:08:07', '%d/%m/%y %H:%M:%S'), strftime(dt, '%b %-d %A %j') FROM t ORDER BY i",
+        "SELECT strftime(DATE '2024-02-05', '%Y-%m-%d'), strftime(TIMESTAMP '2024-02-05 09:08:07', '%d/%m/%y %H:%M:%S'), strftime(dt, '%b %-d %A %j'), strftime(ts, 'Year %Y at %H o''clock') FROM t ORDER BY i",
         "SELECT strptime('05/02/2024', '%d/%m/%Y'), strptime('2024-02-05 10:00:00', '%Y-%m-%d %H:%M:%S'), try_strptime('x', '%Y')",
         "SELECT date_diff('day', DATE '2024-01-31', DATE '2024-02-01'), date_diff('month', DATE '2024-01-31', DATE '2024-02-01'), datediff('year', DATE '2023-12-31', DATE '2024-01-01'), date_diff('hour', TIMESTAMP '2024-01-01 00:59:00', TIMESTAMP '2024-01-01 01:00:00'), date_diff('week', DATE '2024-01-07', DATE '2024-01-08'), date_diff('quarter', DATE '2024-01-01', DATE '2024-12-31'), date_sub('month', DATE '2024-01-31', DATE '2024-02-29'), date_diff('second', TIMESTAMP '2024-01-01', TIMESTAMP '2024-01-01 00:01:00')",
         "SELECT year(dt), month(dt), day(dt), quarter(dt), dayofweek(dt), isodow(dt), dayofyear(dt), week(dt), hour(ts), minute(ts), second(ts), monthname(dt), dayname(dt), last_day(dt), epoch(ts) FROM t ORDER BY i",

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 import ducklake_spark
 from ducklake_spark import DuckLakeError
 from ducklake_spark.errors import InvalidInputError, NotFoundError
+from ducklake_spark.sql import queries
 from tests.interop.oracle import Oracle
 from tests.sql.shared import Both, both
 
@@ -164,3 +165,61 @@ def test_macros_in_spark_s_dialect(lake: ducklake_spark.Lake) -> None:
     assert rows(lake, "SELECT first_rows.a FROM main.first_rows(1)") == [(0,)]
     with pytest.raises(InvalidInputError, match=r"add\(a, b\)"):
         lake.sql("SELECT add(1, 2, 3)")
+
+
+def test_names_cannot_smuggle_sql(spark: SparkSession, tmp_path: Any) -> None:
+    odd = [
+        "a`b",
+        'a"b',
+        "a;DROP TABLE t",
+        "a' OR '1'='1",
+        "x) AS y, (SELECT 1",
+        "{t}",
+        "a.b",
+        "-- a",
+        "t VERSION AS OF 1",
+    ]
+    with ducklake_spark.attach(f"ducklake:{tmp_path}/m.ducklake", name="l`k", spark=spark) as lake:
+        lake.create_schema("s`; x")
+        for place, name in enumerate(odd):
+            lake.create_table(("s`; x", name), {name: "int"}).insert([(place,)])
+        for place, name in enumerate(odd):
+            own, double = name.replace("`", "``"), name.replace('"', '""')
+            query = f"SELECT `s``; x`.`{own}`.`{own}`, rowid FROM `l``k`.`s``; x`.`{own}` WHERE `{own}` = :v"
+            assert rows(lake, query, args={"v": place}) == [(place, 0)], name
+            query = f'SELECT "{double}" + 1 FROM "s`; x"."{double}"'
+            assert rows(lake, query, dialect="duckdb") == [(place + 1,)], name
+        for value in odd:
+            assert rows(lake, "SELECT :v", args={"v": value}) == [(value,)]
+            with pytest.raises(DuckLakeError):
+                lake.sql("SELECT * FROM table_changes(:v, 0, 1)", args={"v": value})
+
+
+def test_transactions_and_older_snapshots(spark: SparkSession, tmp_path: Any) -> None:
+    with ducklake_spark.attach(f"ducklake:{tmp_path}/m.ducklake", name="lake", spark=spark) as lake:
+        lake.create_table("t", {"i": "int"}).insert([(1,)])
+        frame = lake.sql("SELECT count(*) FROM t")
+        with lake.transaction():
+            lake["t"].insert([(2,)])
+            assert rows(lake, "SELECT count(*) FROM t") == [(2,)]
+            assert rows(lake, "SELECT count(*) FROM t VERSION AS OF 2") == [(1,)]
+        assert frame.collect()[0][0] == 1  # a DataFrame stays at its snapshot
+        assert rows(lake.at(version=2), "SELECT count(*) FROM lake.main.t") == [(1,)]
+        assert rows(lake, "SELECT count(*) FROM t a JOIN t AT (VERSION => 2) b USING (i)") == [(1,)]
+
+
+def test_parts_of_statements(lake: ducklake_spark.Lake) -> None:
+    text = "INSERT INTO x SELECT  i,upper( s ) FROM lake.main.t WHERE i < ? ORDER BY i"
+    tree = queries.parse_query_text(text, "spark").expression
+    frame = queries.frame_of_tree(lake, tree, text, "spark", [3])
+    assert frame.columns == ["i", "upper(s)"] and [tuple(row) for row in frame.collect()] == [
+        (1, "A"),
+        (2, "B"),
+    ]
+    condition = "i IN (SELECT max(i) FROM s1.t WHERE i < 3)"
+    with queries.bound(lake, queries.parse_query_text(condition, "spark"), condition, "spark") as found:
+        assert lake.table("t").where(found).count() == 1
+    value = "i // 2 + add(1)"
+    assert "DIV" in queries.expression_text(lake, queries.parse_query_text(value, "duckdb"), value, "duckdb")
+    with pytest.raises(InvalidInputError, match="subquery"):
+        queries.expression_text(lake, queries.parse_query_text(condition, "spark"), condition, "spark")

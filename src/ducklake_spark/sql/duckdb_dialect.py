@@ -17,10 +17,10 @@ from ducklake_spark.sql.duckdb_functions import (
     KURTOSIS,
     SKEWNESS,
     anonymous,
-    java_pattern,
     part,
     slice_of,
     spark,
+    with_pattern,
     wrapped,
 )
 from ducklake_spark.sql.duckdb_types import Types, is_float, is_integer
@@ -352,9 +352,9 @@ def _time_text(node: exp.Expr, types: Types) -> exp.Expr:
     if not isinstance(form, exp.Literal) or value is None:
         raise InvalidInputError("strftime() and strptime() take a format that is written out.")
     if isinstance(node, exp.StrToTime):
-        pattern = java_pattern(form.name, to_read=True)
-        return spark(f"CAST(to_timestamp(_1, {pattern}) AS TIMESTAMP_NTZ)", value)
-    return spark(f"date_format(_1, {java_pattern(form.name)})", value)
+        read = with_pattern("to_timestamp", value, form.name, to_read=True)
+        return spark("CAST(_1 AS TIMESTAMP_NTZ)", read)
+    return with_pattern("date_format", value, form.name)
 
 
 def _epoch(node: exp.Expr, types: Types) -> exp.Expr:

@@ -342,9 +342,8 @@ def slice_of(
 def _try_strptime(args: list[exp.Expr], types: Types) -> exp.Expr | None:
     if len(args) != 2 or not isinstance(args[1], exp.Literal):
         return None
-    return spark(
-        f"CAST(try_to_timestamp(_1, {java_pattern(args[1].name, to_read=True)}) AS TIMESTAMP_NTZ)", args[0]
-    )
+    read = with_pattern("try_to_timestamp", args[0], args[1].name, to_read=True)
+    return spark("CAST(_1 AS TIMESTAMP_NTZ)", read)
 
 
 _MARKS = {
@@ -354,11 +353,17 @@ _MARKS = {
 }  # fmt: skip
 
 
+def with_pattern(function: str, value: exp.Expr, marks: str, *, to_read: bool = False) -> exp.Expr:
+    """A call of a function of times; sqlglot, which would turn the pattern into another, is told nothing of it."""
+    pattern = exp.Literal.string(java_pattern(marks, to_read=to_read))
+    return exp.Anonymous(this=function, expressions=[value.copy(), pattern])
+
+
 def java_pattern(marks: str, *, to_read: bool = False) -> str:
-    """A format of `strftime`, or `strptime` when it is to read, as a literal of Spark's own patterns.
+    """A format of `strftime`, or `strptime` when it is to read, as one of Spark's own patterns.
 
     >>> java_pattern("%d.%m.%Y at %H")
-    "'dd.MM.yyyy '' at'' HH'"
+    "dd.MM.yyyy 'at' HH"
 
     Raises:
         InvalidInputError: A mark that Spark has no pattern for.
@@ -378,7 +383,7 @@ def java_pattern(marks: str, *, to_read: bool = False) -> str:
                 re.sub(r"[A-Za-z'\[\]{}#]+", lambda text: "'" + text[0].replace("'", "''") + "'", other)
             )
         after_mark = bool(mark)
-    return "'" + "".join(parts).replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return "".join(parts)
 
 
 def _quantile(args: list[exp.Expr], types: Types) -> exp.Expr:
