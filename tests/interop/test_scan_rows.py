@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
+from ducklake_spark.scan import inlined
 from ducklake_spark.scan.inlined import ROW_ID, SNAPSHOT_ID
 from ducklake_spark.scan.listing import ScanFile
 from ducklake_spark.scan.read import Pending
@@ -262,3 +264,22 @@ def test_encrypted_files_are_refused(make_lake: MakeLake) -> None:
     lake.write("SET force_mbedtls_unsafe = 'true'", "CREATE TABLE t(a INTEGER)", "INSERT INTO t VALUES (1)")
     with pytest.raises(Exception, match="encrypted data files"):
         lake.read("t")
+
+
+def test_a_flush_between_the_plan_and_the_rows(make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inlined rows that become a file while a scan is made are neither lost nor read twice."""
+    lake = make_lake("sqlite")
+    lake.write("CREATE TABLE t(a INTEGER)", "INSERT INTO t VALUES (1), (2)", "INSERT INTO t VALUES (3)")
+    fetch, flushed = inlined.fetch_rows, []
+
+    def late(*given: Any) -> Any:
+        if not flushed:
+            flushed.append(True)
+            lake.oracle.attach(lake.uri, data_path=lake.data_path)
+            lake.oracle.execute("CALL ducklake_flush_inlined_data('lake')")
+            lake.oracle.detach()
+        return fetch(*given)
+
+    monkeypatch.setattr(inlined, "fetch_rows", late)
+    assert sorted(row.a for row in lake.read("t").collect()) == [1, 2, 3]
+    assert flushed

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.store import Store
-from ducklake_spark.errors import DuckLakeError, InvalidInputError, did_you_mean
+from ducklake_spark.errors import CatalogError, DuckLakeError, InvalidInputError, did_you_mean
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef
 from ducklake_spark.format.types import fold
@@ -54,6 +54,8 @@ def hidden(name: str) -> str:
 
 
 _PENDING_ROW_ID, _PENDING_FILE_ROWS = 2 * 10**18, 10**10
+_ATTEMPTS = 10
+"""How often a scan is planned anew because the lake changed meanwhile."""
 _BROADCAST_POSITIONS = 20_000_000
 """More deleted rows than this are not sent to every executor; Spark joins them as it sees fit."""
 _ID, _POSITION, _PATH = "__ducklake_id", "__ducklake_position", "__ducklake_path"
@@ -121,9 +123,29 @@ def read_table(
     """
     options = options or ReadOptions()
     choices = choices_of(spark, options.timestamp_ns)
-    plan = make_plan(store, lake, schema, table, snapshot, choices)
-    _require_readable(spark, plan)
-    return _Reader(spark, store, plan, _wanted(options, table), pending or Pending()).frame()
+    wanted = _wanted(options, table)
+    for _ in range(_ATTEMPTS):
+        plan = make_plan(store, lake, schema, table, snapshot, choices)
+        _require_readable(spark, plan)
+        try:
+            frame = _Reader(spark, store, plan, wanted, pending or Pending()).frame()
+        except CatalogError:
+            if not _was_flushed(store, plan):
+                raise
+        else:
+            if not _was_flushed(store, plan):
+                return frame
+    raise DuckLakeError(
+        f"The lake {lake.name} was changed {_ATTEMPTS} times while {plan.title} was read. Try again."
+    )
+
+
+def _was_flushed(store: Store, plan: ScanPlan) -> bool:
+    """Whether rows in the catalog may have become a file, which the plan does not know, before they were fetched."""
+    if not plan.inlined:
+        return False
+    newest = store.query("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0]
+    return int(newest or 0) != plan.newest_snapshot
 
 
 def _require_readable(spark: SparkSession, plan: ScanPlan) -> None:
