@@ -351,7 +351,9 @@ class Lake:
         """The transaction that `begin()` began."""
         self._require_open()
         if self._transaction is None:
-            raise TransactionError(f"There is no transaction in this thread for {statement}. Begin one first.")
+            raise TransactionError(
+                f"There is no transaction in this thread for {statement}. Begin one first."
+            )
         if self._local.in_block:
             raise TransactionError(
                 f"{statement} cannot stand inside of `with lake.transaction():`: the end of the block commits, an "
