@@ -117,6 +117,7 @@ def test_twins(twins: tuple[WrittenLake, WrittenLake], changes: list[Any], limit
     found = [observed(ours, model.table, version, states[0]) for version in mine]
     for place, (one, other) in enumerate(zip(found, seen, strict=True)):
         assert one == other, f"after step {place}, {told}"
+    ours.close()
 
 
 def newest(lake: WrittenLake) -> int:

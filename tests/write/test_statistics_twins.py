@@ -119,7 +119,11 @@ def test_statistics_equal_the_extensions(
         ("ducklake_table_column_stats", TABLE_STATS),
         ("ducklake_table_stats", ("table_id", "record_count", "next_row_id")),
     ):
-        assert rows(right, name, columns) == rows(left, name, columns), name
+        expected = rows(left, name, columns)
+        if name == "ducklake_table_column_stats" and not limit:
+            # A number, then NaN: its next insert would take that for no values at all. We have no such row.
+            expected = [row for row in expected if row[1:] != (3, True, True, None, None, None)]
+        assert rows(right, name, columns) == expected, name
 
 
 def test_statistics_that_are_better_than_the_extensions(make_lake: Callable[..., WrittenLake]) -> None:
@@ -397,3 +401,27 @@ def test_bounds_hold_for_all_rows_that_ever_were(oracle: Oracle, spark: SparkSes
         (300, 1),
         (600, 1),
     ]
+
+
+def test_bounds_that_were_lost_do_not_come_back_too_narrow(
+    oracle: Oracle, spark: SparkSession, tmp_path: Path
+) -> None:
+    """A row of statistics without bounds may mean that there are no values, or that nothing is known."""
+    uri, data = f"ducklake:{tmp_path}/m.ducklake", str(tmp_path / "data")
+    with ducklake_spark.attach(
+        uri, name="lake", data_path=data, spark=spark, data_inlining_row_limit=0
+    ) as lake:
+        table = lake.create_table("t", {"d": "double", "s": "varchar", "l": "int[]"})
+        for row in [
+            (1.0, "x\0y", None),
+            (float("nan"), None, [1, None]),
+            (None, "b", []),
+            (100.0, "c", [50, 60]),
+            (200.0, "d", [70]),
+        ]:
+            table.insert([row])
+    oracle.attach(uri, data_path=data)
+    for condition, count in [("d < 50", 1), ("d <= 100", 2), ("s > 'w'", 1), ("s < 'c'", 1), ("l[1] = 1", 1)]:
+        assert oracle.execute(f"SELECT count(*) FROM t WHERE {condition}") == [(count,)], condition
+    assert oracle.execute("SELECT min(d), max(l[1]), min(l[1]) FROM t WHERE d < 1000") == [(1.0, 70, 50)]
+    assert oracle.execute("SELECT sum(u) FROM (SELECT unnest(l) AS u FROM t)") == [(181,)]

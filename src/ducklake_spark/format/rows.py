@@ -402,6 +402,13 @@ class _Builder:
             )
         else:
             self._insert("ducklake_table_stats", (table_id, count, next_row_id, size))
+        for column_id in sorted(stats.columns.keys() - merged.keys()):
+            self.batch.statements.append(
+                Execute(
+                    "DELETE FROM ducklake_table_column_stats WHERE table_id = ? AND column_id = ?",
+                    (table_id, column_id),
+                )
+            )
         new = []
         for column_id, column in merged.items():
             values = (

@@ -211,8 +211,14 @@ def _extreme(old: str | None, new: str | None, column_type: str, *, least: bool)
 def merge_table(
     stats: TableStats, added: Mapping[int, ColumnStats], columns: Iterable[ColumnDef]
 ) -> dict[int, TableColumnStats]:
-    """The column rows of a table after rows with these statistics were added."""
+    """The column rows of a table after rows with these statistics were added.
+
+    A row without bounds says that there are no values. Where there are, and it could be mistaken for that, the row is
+    left out: readers then know nothing, and bounds that do not hold are worse, for DuckDB computes with them.
+    """
     result = dict(stats.columns)
+    columns = list(columns)
+    repeated = _repeated(columns)
     for node, _ in walk_all(columns):
         if node.type in NESTED:
             continue
@@ -226,6 +232,8 @@ def merge_table(
                 result[node.column_id] = replace(
                     old, contains_nan=None, min_value=None, max_value=None, extra_stats=None
                 )
+                if _is_bounded(node, stats) and (old.contains_null or node.column_id in repeated):
+                    del result[node.column_id]
             continue
         if old is None:
             # Nothing is known of rows that were there before, and a row without bounds would say that all are NULL.
@@ -240,19 +248,40 @@ def merge_table(
                     stored=False,
                 )
             continue
-        result[node.column_id] = _merge_column(old, new, node, stats.retyped)
+        merged = _merge_column(old, new, node, stats, node.column_id in repeated)
+        if merged is not None:
+            result[node.column_id] = merged
+        else:
+            del result[node.column_id]
     return result
 
 
+def _repeated(columns: Iterable[ColumnDef], *, inside: bool = False) -> set[int]:
+    """The nodes in lists and maps, of which rows may have no values at all, not even NULL."""
+    found: set[int] = set()
+    for column in columns:
+        if inside:
+            found.add(column.column_id)
+        found |= _repeated(column.children, inside=inside or column.type in ("list", "map"))
+    return found
+
+
+def _is_bounded(node: ColumnDef, stats: TableStats) -> bool:
+    """Whether values of the node have bounds, and their texts mean today what they meant when they were written."""
+    return node.type not in _UNBOUNDED and node.column_id not in stats.retyped
+
+
 def _merge_column(
-    old: TableColumnStats, new: ColumnStats, node: ColumnDef, retyped: frozenset[int]
-) -> TableColumnStats:
-    # Without bounds, the old rows are all NULL or NaN, unless the type never has bounds or was another one before.
-    silent = old.min_value is None and old.max_value is None and bool(old.contains_null or old.contains_nan)
-    empty = silent and node.type not in _UNBOUNDED and node.column_id not in retyped
+    old: TableColumnStats, new: ColumnStats, node: ColumnDef, stats: TableStats, repeated: bool
+) -> TableColumnStats | None:
+    """The row after the merge; None if it would have no bounds although there are values, and not tell."""
+    bounded = _is_bounded(node, stats)
+    # Without bounds, the old rows are all NULL or NaN, or have no elements.
+    silent = old.min_value is None and old.max_value is None
+    empty = silent and bounded and bool(repeated or old.contains_null or old.contains_nan)
     before = ColumnStats(node.column_id, None, 0 if empty else None, None, old.min_value, old.max_value)
     low, high = _bounds(before, new, node.type)
-    return replace(
+    merged = replace(
         old,
         contains_null=None if old.contains_null is None else old.contains_null or new.contains_null,
         contains_nan=_either(old.contains_nan, new.contains_nan),
@@ -260,6 +289,10 @@ def _merge_column(
         max_value=high,
         extra_stats=merge_extra(old.extra_stats, new.extra_stats, node.type),
     )
+    has_values = not (before.all_null and new.all_null)
+    if bounded and has_values and low is None and high is None:
+        return None if repeated or merged.contains_null or merged.contains_nan else merged
+    return merged
 
 
 def merge_extra(old: str | None, new: str | None, column_type: str) -> str | None:
