@@ -582,7 +582,7 @@ class Lake:
           id    BIGINT NOT NULL
           at    TIMESTAMP WITH TIME ZONE
           tags  VARCHAR[]
-          partitioned by  day(at)
+          partitioned by  day("at")
           size            no rows
 
         Args:
