@@ -60,7 +60,8 @@ def in_duckdb(statements: list[str], names: Sequence[str]) -> list[Any]:
     """Runs statements in a DuckDB of another process; the rows of the last one."""
     code = "import duckdb, sys, json\nc = duckdb.connect()\nfor s in json.load(sys.stdin): r = c.execute(s)\n"
     code += "print(json.dumps(r.fetchall(), default=str))"
-    loads = [f"LOAD '{extension_file(name)}'" for name in names]
+    # Its progress bar would be printed among the rows.
+    loads = ["SET enable_progress_bar = false", *(f"LOAD '{extension_file(name)}'" for name in names)]
     done = subprocess.run(
         [sys.executable, "-c", code],
         input=json.dumps(loads + statements),
