@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.inventory import Size, sizes
+from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.format import paths
 from ducklake_spark.format.names import Name
@@ -18,15 +19,13 @@ if TYPE_CHECKING:
     from ducklake_spark.lake import Lake
     from ducklake_spark.table import Table
 
-_LIVE = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
-
 
 def table_info(lake: Lake) -> DataFrame:
     """One row for each table: its data files and delete files and their sizes. Inlined rows are no files."""
     tx = lake._view()
     at = tx.snapshot.snapshot_id
     counted = [
-        f"SELECT table_id, count(*), sum(file_size_bytes) FROM {name} WHERE {_LIVE} GROUP BY table_id"
+        f"SELECT table_id, count(*), sum(file_size_bytes) FROM {name} WHERE {LIVE} GROUP BY table_id"
         for name in ("ducklake_data_file", "ducklake_delete_file")
     ]
     data, deletes = (
@@ -114,7 +113,7 @@ def _file_rows(tx: Transaction, table: TableDef) -> list[tuple[Any, ...]]:
         "SELECT f.path, f.path_is_relative, f.file_size_bytes, f.footer_size, f.encryption_key, "
         "d.path, d.path_is_relative, d.file_size_bytes, d.footer_size, d.encryption_key "
         "FROM (SELECT * FROM ducklake_data_file WHERE table_id = ? AND "
-        f"{_LIVE}) f LEFT JOIN (SELECT * FROM ducklake_delete_file WHERE table_id = ? AND {_LIVE}) d "
+        f"{LIVE}) f LEFT JOIN (SELECT * FROM ducklake_delete_file WHERE table_id = ? AND {LIVE}) d "
         "ON d.data_file_id = f.data_file_id ORDER BY f.data_file_id",
         (table.table_id, at, at, table.table_id, at, at),
     )

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from ducklake_spark.catalog import ddl
 from ducklake_spark.errors import ConflictError, InvalidInputError
 from ducklake_spark.format.columns import find
+from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.reading import read
 from ducklake_spark.schema import data_type_of
@@ -200,10 +201,10 @@ class _Run:
         )
 
     def _of_target(self, column: str) -> Column:
-        return F.col(f"{_ticked(self.target_name)}.{column}")
+        return F.col(f"{ticked(self.target_name)}.{column}")
 
     def _of_source(self, column: str) -> Column:
-        return F.col(f"{_ticked(self.source_name)}.{column}")
+        return F.col(f"{ticked(self.source_name)}.{column}")
 
     def _add_columns(self, source: Any) -> None:
         for part in source.schema.fields:
@@ -264,7 +265,7 @@ class _Run:
         clause = self._clause_of(kind)
         columns = []
         for column in self.table.columns:
-            value = self._of_target(_ticked(column.name))
+            value = self._of_target(ticked(column.name))
             for i, each in enumerate(self.clauses):
                 if each.kind == kind and each.action == "update":
                     new = self._assigned(each).get(column.name)
@@ -287,9 +288,9 @@ class _Run:
 
     def _assigned(self, clause: _Clause) -> dict[str, Column]:
         if clause.values is not None:
-            return assigned_values(clause.values, self.table, prefix=_ticked(self.target_name))
+            return assigned_values(clause.values, self.table, prefix=ticked(self.target_name))
         return {
-            column.name: self._of_source(_ticked(name))
+            column.name: self._of_source(ticked(name))
             for name in self.names
             if (column := find(self.table.columns, name)) is not None
         }
@@ -301,7 +302,7 @@ class _Run:
         keys = [column.name for column in self.table.columns][:3]
         twice = (
             changes.groupBy(*PLACE)
-            .agg(F.count(F.lit(1)).alias(_COUNT), *(F.first(_ticked(key)).alias(key) for key in keys))
+            .agg(F.count(F.lit(1)).alias(_COUNT), *(F.first(ticked(key)).alias(key) for key in keys))
             .where(F.col(_COUNT) > 1)
             .limit(1)
             .collect()
@@ -327,9 +328,9 @@ class _Run:
         for i, clause in clauses:
             chosen = rows.where(F.col(_CLAUSE) == i)
             if clause.values is None:
-                columns = [self._of_source(_ticked(name)).alias(name) for name in self.names]
+                columns = [self._of_source(ticked(name)).alias(name) for name in self.names]
             else:
-                values = assigned_values(clause.values, self.table, prefix=_ticked(self.source_name))
+                values = assigned_values(clause.values, self.table, prefix=ticked(self.source_name))
                 columns = [value.alias(name) for name, value in values.items()]
             part = rows_to_add(self._target(), chosen.select(*columns), lambda: self.lake.spark)
             if part is None:
@@ -354,7 +355,3 @@ def _width(data_type: spark_types.DataType) -> int:
     if isinstance(data_type, spark_types.StructType):
         return sum(_width(part.dataType) for part in data_type.fields)
     return 40 if isinstance(data_type, (spark_types.StringType, spark_types.BinaryType)) else 8
-
-
-def _ticked(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ducklake_spark.catalog.store import Query, Row, Store
+from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.format import paths
 from ducklake_spark.format.duckdb_sql import quote_if_needed
 from ducklake_spark.format.objects import EPOCH
 
-_LIVE = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
 _LIVE_DELETES = (
     "begin_snapshot <= ? AND file_id IN "
-    f"(SELECT data_file_id FROM ducklake_data_file WHERE table_id = ? AND {_LIVE})"
+    f"(SELECT data_file_id FROM ducklake_data_file WHERE table_id = ? AND {LIVE})"
 )
 _INLINED_DELETES = "ducklake_inlined_delete_"
 _LAST_FLUSH = (
@@ -133,11 +133,11 @@ def contents(store: Store, snapshot_id: int) -> Contents:
     at = (snapshot_id, snapshot_id)
     schemas, tables, views, files = store.query_many(
         [
-            (f"SELECT count(*) FROM ducklake_schema WHERE {_LIVE}", at),
-            (f"SELECT count(*) FROM ducklake_table WHERE {_LIVE}", at),
-            (f"SELECT count(*) FROM ducklake_view WHERE {_LIVE}", at),
+            (f"SELECT count(*) FROM ducklake_schema WHERE {LIVE}", at),
+            (f"SELECT count(*) FROM ducklake_table WHERE {LIVE}", at),
+            (f"SELECT count(*) FROM ducklake_view WHERE {LIVE}", at),
             (
-                f"SELECT count(*), coalesce(sum(file_size_bytes), 0) FROM ducklake_data_file WHERE {_LIVE}",
+                f"SELECT count(*), coalesce(sum(file_size_bytes), 0) FROM ducklake_data_file WHERE {LIVE}",
                 at,
             ),
         ]
@@ -155,14 +155,14 @@ def sizes(store: Store, snapshot_id: int, table_id: int | None = None) -> Mappin
         [
             (
                 "SELECT table_id, count(*), sum(record_count), sum(file_size_bytes), max(partial_max) "
-                f"FROM ducklake_data_file WHERE {_LIVE}{only} GROUP BY table_id",
+                f"FROM ducklake_data_file WHERE {LIVE}{only} GROUP BY table_id",
                 (*at, *ids),
             ),
             (
                 # A file that ended leaves its delete file as it is; no row of the table is deleted by it.
                 "SELECT table_id, count(*), sum(CASE WHEN data_file_id IN (SELECT data_file_id FROM "
-                f"ducklake_data_file WHERE {_LIVE}) THEN delete_count ELSE 0 END), sum(file_size_bytes), "
-                f"max(partial_max) FROM ducklake_delete_file WHERE {_LIVE}{only} GROUP BY table_id",
+                f"ducklake_data_file WHERE {LIVE}) THEN delete_count ELSE 0 END), sum(file_size_bytes), "
+                f"max(partial_max) FROM ducklake_delete_file WHERE {LIVE}{only} GROUP BY table_id",
                 (*at, *at, *ids),
             ),
             ("SELECT table_id, table_name FROM ducklake_inlined_data_tables", ()),
@@ -172,7 +172,7 @@ def sizes(store: Store, snapshot_id: int, table_id: int | None = None) -> Mappin
     )
     wanted = [(int(i), name) for i, name in inlined if table_id in (None, int(i))]
     inlined_rows = _counts(
-        store, [(i, f'SELECT count(*) FROM "{name}" WHERE {_LIVE}', at) for i, name in wanted]
+        store, [(i, f'SELECT count(*) FROM "{name}" WHERE {LIVE}', at) for i, name in wanted]
     )
     inlined_deletes = _counts(
         store,
@@ -238,12 +238,12 @@ def files(store: Store, table_id: int, folder: str, snapshot_id: int) -> list[St
         [
             (
                 "SELECT data_file_id, path, path_is_relative, record_count, file_size_bytes, begin_snapshot "
-                f"FROM ducklake_data_file WHERE table_id = ? AND {_LIVE} ORDER BY data_file_id",
+                f"FROM ducklake_data_file WHERE table_id = ? AND {LIVE} ORDER BY data_file_id",
                 (table_id, *at),
             ),
             (
                 "SELECT data_file_id, path, path_is_relative, delete_count, partial_max "
-                f"FROM ducklake_delete_file WHERE table_id = ? AND {_LIVE}",
+                f"FROM ducklake_delete_file WHERE table_id = ? AND {LIVE}",
                 (table_id, *at),
             ),
             (f"SELECT 1 FROM ({store.tables_sql()}) AS t WHERE t.table_name = ?", (deletes_table,)),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ducklake_spark.catalog.store import Query, Row, Store
+from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.errors import CatalogError, SnapshotNotFoundError
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.objects import (
@@ -24,8 +25,6 @@ from ducklake_spark.format.objects import (
 from ducklake_spark.format.partitioning import Partitioning, PartitionKey
 from ducklake_spark.format.sorting import Sorting, SortKey
 from ducklake_spark.format.types import fold
-
-_LIVE = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
 
 _KEY = '"key"'  # a reserved word in MySQL
 
@@ -178,7 +177,7 @@ class SnapshotReader:
         def load() -> tuple[SchemaDef, ...]:
             rows = self.store.query(
                 "SELECT schema_id, schema_uuid, schema_name, path, path_is_relative FROM ducklake_schema "
-                f"WHERE {_LIVE} ORDER BY schema_id",
+                f"WHERE {LIVE} ORDER BY schema_id",
                 self._at,
             )
             return tuple(
@@ -225,7 +224,7 @@ class SnapshotReader:
     def _entries(self, table: str, kind: str, schema_id: int) -> tuple[Entry, ...]:
         def load() -> tuple[Entry, ...]:
             rows = self.store.query(
-                f"SELECT {kind}_id, {kind}_name FROM {table} WHERE schema_id = ? AND {_LIVE} ORDER BY {kind}_id",
+                f"SELECT {kind}_id, {kind}_name FROM {table} WHERE schema_id = ? AND {LIVE} ORDER BY {kind}_id",
                 (schema_id, *self._at),
             )
             return tuple(Entry(i, schema_id, name) for i, name in rows)
@@ -238,40 +237,40 @@ class SnapshotReader:
 
     def _table_queries(self, where: str, params: Sequence[Any]) -> list[Query]:
         """What `_assemble` takes."""
-        scope = f"table_id IN (SELECT table_id FROM ducklake_table WHERE {where} AND {_LIVE})"
+        scope = f"table_id IN (SELECT table_id FROM ducklake_table WHERE {where} AND {LIVE})"
         inner = (*params, *self._at)
         return [
             (
                 "SELECT table_id, table_uuid, schema_id, table_name, path, path_is_relative FROM ducklake_table "
-                f"WHERE {where} AND {_LIVE} ORDER BY table_id",
+                f"WHERE {where} AND {LIVE} ORDER BY table_id",
                 inner,
             ),
             (
                 "SELECT table_id, column_id, column_name, column_type, nulls_allowed, initial_default, "
                 "default_value, default_value_type, parent_column, column_order, highest FROM (SELECT c.*, "
                 f"max(column_id) OVER (PARTITION BY table_id) AS highest FROM ducklake_column c WHERE {scope}) h "
-                f"WHERE {_LIVE}",
+                f"WHERE {LIVE}",
                 (*inner, *self._at),
             ),
             (
                 f"SELECT object_id, value FROM ducklake_tag WHERE {_KEY} = 'comment' AND value IS NOT NULL AND "
-                f"object_id IN (SELECT table_id FROM ducklake_table WHERE {where} AND {_LIVE}) AND {_LIVE}",
+                f"object_id IN (SELECT table_id FROM ducklake_table WHERE {where} AND {LIVE}) AND {LIVE}",
                 (*inner, *self._at),
             ),
             (
                 "SELECT table_id, column_id, value FROM ducklake_column_tag "
-                f"WHERE {_KEY} = 'comment' AND value IS NOT NULL AND {scope} AND {_LIVE}",
+                f"WHERE {_KEY} = 'comment' AND value IS NOT NULL AND {scope} AND {LIVE}",
                 (*inner, *self._at),
             ),
             (
                 "SELECT i.table_id, i.partition_id, c.column_id, c.transform FROM (SELECT partition_id, table_id "
-                f"FROM ducklake_partition_info WHERE {scope} AND {_LIVE}) i LEFT JOIN ducklake_partition_column c "
+                f"FROM ducklake_partition_info WHERE {scope} AND {LIVE}) i LEFT JOIN ducklake_partition_column c "
                 "ON c.partition_id = i.partition_id ORDER BY i.partition_id, c.partition_key_index",
                 (*inner, *self._at),
             ),
             (
                 "SELECT i.table_id, i.sort_id, e.expression, e.sort_direction, e.null_order, e.dialect FROM "
-                f"(SELECT sort_id, table_id FROM ducklake_sort_info WHERE {scope} AND {_LIVE}) i JOIN "
+                f"(SELECT sort_id, table_id FROM ducklake_sort_info WHERE {scope} AND {LIVE}) i JOIN "
                 "ducklake_sort_expression e ON e.sort_id = i.sort_id ORDER BY i.sort_id, e.sort_key_index",
                 (*inner, *self._at),
             ),
@@ -292,12 +291,12 @@ class SnapshotReader:
         return [
             (
                 'SELECT view_id, view_uuid, schema_id, view_name, dialect, "sql", column_aliases '
-                f"FROM ducklake_view WHERE schema_id = ? AND {same} AND {_LIVE}",
+                f"FROM ducklake_view WHERE schema_id = ? AND {same} AND {LIVE}",
                 inner,
             ),
             (
                 f"SELECT object_id, value FROM ducklake_tag WHERE {_KEY} = 'comment' AND value IS NOT NULL AND "
-                f"object_id IN (SELECT view_id FROM ducklake_view WHERE schema_id = ? AND {same}) AND {_LIVE}",
+                f"object_id IN (SELECT view_id FROM ducklake_view WHERE schema_id = ? AND {same}) AND {LIVE}",
                 inner,
             ),
         ]
@@ -318,12 +317,12 @@ class SnapshotReader:
         """All macros of a schema."""
 
         def load() -> tuple[MacroDef, ...]:
-            scope = f"macro_id IN (SELECT macro_id FROM ducklake_macro WHERE schema_id = ? AND {_LIVE})"
+            scope = f"macro_id IN (SELECT macro_id FROM ducklake_macro WHERE schema_id = ? AND {LIVE})"
             inner = (schema_id, *self._at)
             macros, impls, parameters = self.store.query_many(
                 [
                     (
-                        f"SELECT macro_id, macro_name FROM ducklake_macro WHERE schema_id = ? AND {_LIVE} "
+                        f"SELECT macro_id, macro_name FROM ducklake_macro WHERE schema_id = ? AND {LIVE} "
                         "ORDER BY macro_id",
                         inner,
                     ),

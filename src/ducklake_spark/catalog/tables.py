@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 LOGICAL_TYPES = ("BIGINT", "VARCHAR", "BOOLEAN", "UUID", "TIMESTAMPTZ")
+LIVE = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
+"""A condition for rows that count at a snapshot, which is given twice."""
 
 
 @dataclass(frozen=True)

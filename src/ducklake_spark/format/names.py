@@ -44,6 +44,15 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:40] + "...")
 
 
+def ticked(name: str) -> str:
+    """A name as Spark's SQL and its column paths take any name.
+
+    >>> ticked("a b"), ticked("a`b")
+    ('`a b`', '`a``b`')
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
 def split_name(name: Name, what: str = "table") -> tuple[str, ...]:
     """The parts of a name.
 

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.store import Row, Store
+from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.errors import CatalogError
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.types import NESTED, DataType, List, Map, Scalar, Struct, duckdb_name, quote
@@ -67,8 +68,7 @@ def inlined_frame(
 
 def fetch_rows(store: Store, table: InlinedTable, at: int) -> list[Row]:
     """The live rows: row id, begin snapshot, and the table's columns as text or bytes."""
-    live = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
-    return fetch_versions(store, table, "begin_snapshot", live, (at, at))
+    return fetch_versions(store, table, "begin_snapshot", LIVE, (at, at))
 
 
 def fetch_versions(

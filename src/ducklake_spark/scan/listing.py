@@ -8,9 +8,10 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from ducklake_spark.catalog.store import Store
+from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.errors import DuckLakeError
 from ducklake_spark.format import paths
-from ducklake_spark.scan.plan import LIVE, GroupKey, ScanPlan, group_condition, summary
+from ducklake_spark.scan.plan import GroupKey, ScanPlan, group_condition, summary
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 

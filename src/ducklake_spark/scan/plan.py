@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ducklake_spark.catalog.store import Query, Store
+from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.errors import DuckLakeError, NotFoundError
 from ducklake_spark.format import paths
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef, is_local
@@ -19,7 +20,6 @@ from ducklake_spark.scan.inlined import InlinedTable
 from ducklake_spark.scan.recipe import History, NameMap, Node, Recipe, epochs, recipe
 from ducklake_spark.scan.types import TypeChoices
 
-LIVE = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
 _ATTEMPTS = 10
 
 

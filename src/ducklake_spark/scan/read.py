@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from ducklake_spark.catalog.store import Store
 from ducklake_spark.errors import CatalogError, DuckLakeError, InvalidInputError, did_you_mean
 from ducklake_spark.format.columns import ColumnDef
+from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef
 from ducklake_spark.format.types import fold
 from ducklake_spark.scan import connect
@@ -223,7 +224,7 @@ class _Reader:
             "file_row_number": F.col(SNAPSHOT_ID if is_pending else ROW_ID),
             FILE_ID: F.lit(None).cast("long"),
         }
-        own = [F.col(_quoted(column.name)) for column in self.columns]
+        own = [F.col(ticked(column.name)) for column in self.columns]
         return rows.select(*own, *(made[which].alias(name) for name, which in self.virtual.items()))
 
     # Files
@@ -447,7 +448,3 @@ def _pairs_frame(spark: SparkSession, pairs: Sequence[tuple[int, int]]) -> DataF
         }
     )
     return spark.createDataFrame(table)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -15,6 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ducklake_spark.format.columns import ColumnDef
+from ducklake_spark.format.names import ticked
 from ducklake_spark.format.types import DataType, Decimal, Scalar, parse_type
 from ducklake_spark.scan.literals import is_filled_by_reader, spark_literal
 from ducklake_spark.scan.promotion import is_read_directly, read_scalar
@@ -98,7 +99,7 @@ class Recipe:
 
     def column(self) -> Column:
         """The user's column, over the relation that has `field`."""
-        source = F.col(_quoted(self.field.name)) if self.field is not None else F.lit(None)
+        source = F.col(ticked(self.field.name)) if self.field is not None else F.lit(None)
         made = source if self.convert is None else self.convert(source)
         return made.cast(self.type).alias(self.name) if self.field is None else made.alias(self.name)
 
@@ -326,7 +327,3 @@ def _text_to(text: Column, data_type: DataType, choices: TypeChoices) -> Column:
 
 def _regex_quoted(text: str) -> str:
     return "\\Q" + text.replace("\\E", "\\E\\\\E\\Q") + "\\E"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

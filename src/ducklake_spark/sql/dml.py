@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
+from ducklake_spark.format.names import ticked
 from ducklake_spark.format.types import duckdb_name, fold, quote
 from ducklake_spark.sql import nodes
 from ducklake_spark.sql.assign import Assigned, fitted, fitted_frame, nanoseconds
@@ -107,7 +108,7 @@ def _frame_of_insert(context: Context, node: nodes.Insert, table: Table, names: 
         frame = context.frame(node.query, node.ctes)
     if node.by_name:
         if node.columns is not None:
-            frame = frame.select(*(frame[_ticked(name)] for name in names))
+            frame = frame.select(*(frame[ticked(name)] for name in names))
     else:
         _check_count(table, names, len(frame.columns))
         frame = frame.toDF(*names)
@@ -164,8 +165,8 @@ def _store(context: Context, node: nodes.Insert, table: Table, frame: DataFrame)
         condition = None
         for name, value in node.partition:
             text = stack.enter_context(context.expression(value))
-            frame = frame.selectExpr("*", f"{text} AS {_ticked(_column_name(table, name))}")
-            same = f"{_ticked(name)} <=> ({text})"
+            frame = frame.selectExpr("*", f"{text} AS {ticked(_column_name(table, name))}")
+            same = f"{ticked(name)} <=> ({text})"
             condition = same if condition is None else f"{condition} AND {same}"
         if node.where is not None:
             condition = stack.enter_context(context.expression(node.where))
@@ -318,7 +319,3 @@ def truncate(context: Context, node: nodes.Truncate) -> int:
     table = target_of(context, node.name)
     with context.running():
         return table.truncate()
-
-
-def _ticked(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

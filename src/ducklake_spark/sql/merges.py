@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
 from ducklake_spark.format.columns import find
+from ducklake_spark.format.names import ticked
 from ducklake_spark.format.types import fold, quote
 from ducklake_spark.merge import MergeBuilder
 from ducklake_spark.scan.types import choices_of, user_type
@@ -76,12 +77,12 @@ class _Merge:
         node = self.node
         if node.on is not None:
             return self.stack.enter_context(self.context.expression(node.on))
-        sides = (_ticked(node.alias), _ticked(node.source_alias))
+        sides = (ticked(node.alias), ticked(node.source_alias))
         pairs = []
         for name in node.using:
             self._require_column(name, self.table.columns, self.table.name)
             self._require_column(name, self.source.columns, node.source_alias)
-            pairs.append(f"{sides[0]}.{_ticked(name)} = {sides[1]}.{_ticked(name)}")
+            pairs.append(f"{sides[0]}.{ticked(name)} = {sides[1]}.{ticked(name)}")
         return " AND ".join(pairs)
 
     def _require_column(self, name: str, columns: list[str], side: str) -> None:
@@ -189,12 +190,8 @@ class _Merge:
             quote(name): fitted(
                 self.context,
                 frame,
-                f"{_ticked(self.node.source_alias)}.{_ticked(each)}",
+                f"{ticked(self.node.source_alias)}.{ticked(each)}",
                 Assigned(self.table, (name,)),
             )
             for name, each in zip(names, given, strict=True)
         }
-
-
-def _ticked(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ducklake_spark.errors import InvalidInputError, NotFoundError
+from ducklake_spark.format.names import ticked
 from ducklake_spark.format.types import fold
 from ducklake_spark.sql import files, macros, table_functions
 from ducklake_spark.sql.constants import Constants
@@ -29,11 +30,6 @@ _PROCESS = uuid.uuid4().hex[:8]
 def place_name() -> str:
     """A name for a DataFrame in Spark's SQL that nobody else uses."""
     return f"ducklake_{_PROCESS}_{next(_numbers)}"
-
-
-def quoted(name: str) -> str:
-    """A name in Spark's SQL."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 @dataclass
@@ -189,7 +185,7 @@ class Rewriter:
                 self._except(star, names)
 
     def _except(self, star: exp.Star, names: Sequence[tuple[str, str]]) -> None:
-        listed = ", ".join(f"{quoted(alias)}.{quoted(name)}" for alias, name in names)
+        listed = ", ".join(f"{ticked(alias)}.{ticked(name)}" for alias, name in names)
         already = star.args.get("except_") or []
         if self.text is not None:
             if "start" not in star.meta:
@@ -230,7 +226,7 @@ class Rewriter:
     def _requalify(self, column: exp.Column, parts: Sequence[exp.Expr], length: int, alias: str) -> None:
         if self.text is not None and all("start" in part.meta for part in parts[:length]):
             start, end = parts[0].meta["start"], parts[length - 1].meta["end"] + 1
-            self.result.edits.append(Edit(start, end, quoted(alias)))
+            self.result.edits.append(Edit(start, end, ticked(alias)))
         names = [exp.to_identifier(alias, quoted=True), *(part.copy() for part in parts[length:])]
         fresh = exp.Column(**dict(zip(("this", "table", "db", "catalog"), reversed(names), strict=False)))
         column.replace(fresh)
@@ -242,7 +238,7 @@ class Rewriter:
         self.result.frames[place] = source.relation.frame(source.wanted)
         node, span = source.node, source.node.meta.pop("ducklake_span", None)
         if span is not None:
-            text = place if source.has_alias else f"({place} AS {quoted(source.alias)})"
+            text = place if source.has_alias else f"({place} AS {ticked(source.alias)})"
             self.result.edits.append(Edit(span[0], span[1], text))
             for key in ("version", "when"):
                 clause = node.args.get(key)

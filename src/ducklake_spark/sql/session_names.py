@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from ducklake_spark.errors import DuckLakeError, InvalidInputError
-from ducklake_spark.format.names import split_name
+from ducklake_spark.format.names import split_name, ticked
 from ducklake_spark.sql.names import Relation, World
 from ducklake_spark.sql.parse import parse
 
@@ -35,16 +35,12 @@ class _SessionWorld(World):
     def relation(
         self, parts: Sequence[str], version: int | None = None, micros: int | None = None
     ) -> Relation | None:
-        if len(parts) < 3 and self.lake.spark.catalog.tableExists(".".join(map(_quoted, parts))):
+        if len(parts) < 3 and self.lake.spark.catalog.tableExists(".".join(map(ticked, parts))):
             return None
         found = super().relation(parts, version, micros)
         for world in self._others:
             found = found or world.relation(parts, version, micros)
         return found
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def make_known(lake: Lake) -> Callable[[], None]:

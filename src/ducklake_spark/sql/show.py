@@ -12,6 +12,7 @@ from ducklake_spark.catalog import ddl as catalog_ddl
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.columns import ColumnDef, resolve
 from ducklake_spark.format.duckdb_sql import quote_if_needed
+from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import SchemaDef, TableDef
 from ducklake_spark.format.types import NESTED, fold
 from ducklake_spark.scan import relation
@@ -200,7 +201,7 @@ def _partition_texts(context: Context, table: TableDef) -> list[str]:
 def _writers(context: Context) -> Any:
     if context.dialect == "duckdb":
         return quote_if_needed, duckdb_type_text
-    return (lambda name: "`" + name.replace("`", "``") + "`"), spark_type_text
+    return (lambda name: ticked(name)), spark_type_text
 
 
 def _literal(context: Context, text: str) -> str:

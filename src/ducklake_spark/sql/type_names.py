@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ducklake_spark.format.duckdb_sql import quote_if_needed
+from ducklake_spark.format.names import ticked
 from ducklake_spark.format.types import DataType, Decimal, List, Map, Scalar, Struct, duckdb_name
 
 _SPARK_NAMES = {
@@ -63,4 +64,4 @@ def spark_type_text(data_type: DataType) -> str:
 
 def _ticked(name: str) -> str:
     plain = name.isidentifier() and name.isascii()
-    return name if plain else "`" + name.replace("`", "``") + "`"
+    return name if plain else ticked(name)

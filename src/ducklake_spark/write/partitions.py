@@ -16,11 +16,13 @@ import pyarrow as pa
 import pyspark.sql.types as spark_types
 from pyspark.sql import functions as F
 
+from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.data import FileDeletes
 from ducklake_spark.format.edits import DeleteRows, InsertFiles
+from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import is_local
-from ducklake_spark.scan.plan import LIVE
+from ducklake_spark.format.types import quote
 from ducklake_spark.write import buckets
 from ducklake_spark.write.expressions import carried, stored_sql
 from ducklake_spark.write.insert import Target
@@ -91,8 +93,7 @@ def _matching(target: Target, frame: Any, values: Iterable[Values]) -> Any:
     types = {part.name: part.dataType for part in frame.schema.fields}
     sent, stored = [], []
     for place, column in enumerate(columns.values()):
-        ticked = F.col("`" + column.name.replace("`", "``") + "`")
-        moved, travels = carried(ticked, types[column.name], column.data_type)
+        moved, travels = carried(F.col(ticked(column.name)), types[column.name], column.data_type)
         sent.append(moved.alias(f"c{place}"))
         stored.append((column.name, stored_sql(f"c{place}", travels, column.data_type)))
     keys = tuple(key.sql for key in encoded_keys(table))
@@ -124,7 +125,7 @@ class _KeyTexts:
     keys: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        stored = ", ".join(f"{sql} AS {_quoted(name)}" for name, sql in self.columns)
+        stored = ", ".join(f"{sql} AS {quote(name)}" for name, sql in self.columns)
         keys = ", ".join(f"{sql} AS k{i}" for i, sql in enumerate(self.keys))
         with duckdb.connect(":memory:", config={"threads": 1}) as connection:
             connection.execute("SET TimeZone = 'UTC'")
@@ -142,7 +143,3 @@ class _KeyTexts:
                     ),
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, names=[*PLACE, *found.column_names])
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

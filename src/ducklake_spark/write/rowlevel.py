@@ -17,11 +17,12 @@ import pyarrow as pa
 from pyspark.sql import Column as ColumnType
 from pyspark.sql import functions as F
 
+from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.columns import find, require_field_parent, resolve
 from ducklake_spark.format.data import DeleteFile, FileDeletes
 from ducklake_spark.format.edits import DeleteRows, TableEdit
-from ducklake_spark.format.names import split_name
+from ducklake_spark.format.names import split_name, ticked
 from ducklake_spark.format.objects import TableDef, is_local, uuid7
 from ducklake_spark.format.types import fold
 from ducklake_spark.scan.deletes import vector_positions
@@ -233,12 +234,11 @@ def _files(target: Target, edit: TableEdit | None) -> dict[int, _File]:
     if is_local(table.table_id) or (edit is not None and edit.emptied is not None):
         return found
     at = tx.snapshot.snapshot_id
-    live = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
     rows = tx.store.query(
         "SELECT d.data_file_id, d.path, d.path_is_relative, d.record_count, x.delete_file_id, x.path, "
         "x.path_is_relative, x.delete_count, x.begin_snapshot, x.format FROM "
-        f"(SELECT * FROM ducklake_data_file WHERE table_id = ? AND {live}) d LEFT JOIN "
-        f"(SELECT * FROM ducklake_delete_file WHERE table_id = ? AND {live}) x ON x.data_file_id = d.data_file_id",
+        f"(SELECT * FROM ducklake_data_file WHERE table_id = ? AND {LIVE}) d LEFT JOIN "
+        f"(SELECT * FROM ducklake_delete_file WHERE table_id = ? AND {LIVE}) x ON x.data_file_id = d.data_file_id",
         (table.table_id, at, at, table.table_id, at, at),
     )
     gone = _inlined_counts(target)
@@ -328,8 +328,7 @@ def mentioned(*parts: Any) -> tuple[str, ...]:
 
 
 def _column(name: str, prefix: str | None = None) -> Any:
-    ticked = "`" + name.replace("`", "``") + "`"
-    return F.col(ticked if prefix is None else f"{prefix}.{ticked}")
+    return F.col(ticked(name) if prefix is None else f"{prefix}.{ticked(name)}")
 
 
 def assigned_values(
@@ -367,7 +366,5 @@ def assigned_values(
         if any(part in ("element", "key", "value") for part in folded[1:]) and node.type != "struct":
             require_field_parent(table.columns, path, table.name)
         current = values.get(top, _column(top, prefix))
-        values[top] = current.withField(
-            ".".join("`" + part.replace("`", "``") + "`" for part in path[1:]), given
-        )
+        values[top] = current.withField(".".join(ticked(part) for part in path[1:]), given)
     return values

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from ducklake_spark.format import duckdb_sql
 from ducklake_spark.format.columns import ColumnDef, find
+from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.format.statistics import ColumnStats
 from ducklake_spark.format.types import Decimal, Struct, duckdb_name, quote
@@ -284,7 +285,7 @@ def _order(table: TableDef, option: Any) -> tuple[Column, ...] | None:
         column = find(table.columns, name)
         if column is None or column.children or spark_type(column) is None:
             return None
-        place = F.col("`" + column.name.replace("`", "``") + "`")
+        place = F.col(ticked(column.name))
         direction = f"{key.direction.lower()}_{key.null_order.lower()}"
         order.append(getattr(place, direction)())
     return tuple(order)
@@ -301,7 +302,7 @@ def write(planned: SparkWrite, job: str) -> list[SparkFile]:
     )
     helpers = {}
     for i, (key, column) in enumerate(table_keys(table)):
-        stored = F.col("`" + column.name.replace("`", "``") + "`")
+        stored = F.col(ticked(column.name))
         found = key_column(values, stored, key, column)
         assert found is not None
         helpers[f"__ducklake_key_{i}"] = found
