@@ -178,7 +178,6 @@ def attach(
             name=name or default_name(location),
             data_path=_data_path(store, request, state),
             read_only=read_only,
-            encrypted=state.options.get("encrypted") == "true",
             metadata_catalog=metadata_catalog,
             attached_options=attached,
             policy=RetryPolicy(max_retry_count, retry_wait_ms, retry_backoff),

@@ -60,7 +60,6 @@ class LakeConfig:
     name: str
     data_path: str
     read_only: bool = False
-    encrypted: bool = False
     metadata_catalog: str | None = None
     attached_options: Mapping[str, str] = field(default_factory=dict)
     policy: RetryPolicy = field(default_factory=RetryPolicy)

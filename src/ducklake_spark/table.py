@@ -10,12 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.catalog import ddl
+from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.catalog.transaction import Transaction
-from ducklake_spark.errors import DuckLakeError, InvalidInputError, TransactionError
+from ducklake_spark.errors import InvalidInputError, TransactionError
 from ducklake_spark.format.columns import ColumnDef, find, resolve
 from ducklake_spark.format.duckdb_sql import quote_if_needed
 from ducklake_spark.format.edits import EmptyTable, InsertFiles
-from ducklake_spark.format.names import Name, split_name
+from ducklake_spark.format.names import Name, split_name, ticked
 from ducklake_spark.format.objects import TableDef, is_local
 from ducklake_spark.format.types import NESTED, DataType, duckdb_name
 from ducklake_spark.lake import Lake
@@ -198,7 +199,7 @@ class Table:
         from ducklake_spark.reading import read
 
         frame = read(self._lake, (self._schema_name, self._name), (), "long", tx)
-        name = "`" + column.name.replace("`", "``") + "`"
+        name = ticked(column.name)
         return bool(frame.where(F.col(name).isNull()).limit(1).count())
 
     def drop_not_null(self, name: Name) -> None:
@@ -262,7 +263,6 @@ class Table:
         with self._change() as (tx, table):
             target = Target(tx, tx.schema_of(table.schema_id), table, self._lake.data_path)
             require_keys(target)
-            self._require_plain()
             added = rows_to_add(replace(target, always_files=True), rows, lambda: self._lake.spark)
             if not isinstance(added, InsertFiles):
                 return 0
@@ -405,14 +405,8 @@ class Table:
         from ducklake_spark.write.insert import Target, rows_to_add
 
         lake = self._lake
-        self._require_plain()
         target = Target(tx, tx.schema_of(table.schema_id), table, lake.data_path)
         return rows_to_add(target, rows, lambda: lake.spark)
-
-    def _require_plain(self) -> None:
-        lake = self._lake
-        if lake._config.encrypted:
-            raise DuckLakeError(f'The lake "{lake.name}" is encrypted: writing to it needs a later version.')
 
     def detail(self) -> DataFrame:
         """One row that says what the table is: ids, place, keys, and how many files, bytes and rows it has.
@@ -580,7 +574,6 @@ def _apply(tx: Transaction, added: Added) -> int:
 
 def _empty(tx: Transaction, table: TableDef) -> int:
     """Ends all rows; those of earlier snapshots are counted by the catalog."""
-    live = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
     at = (tx.snapshot.snapshot_id,) * 2
     edit = tx.edits.tables.get(table.table_id)
     own = 0
@@ -596,13 +589,13 @@ def _empty(tx: Transaction, table: TableDef) -> int:
     files, deletes, inlined = tx.store.query_many(
         [
             (
-                f"SELECT data_file_id, record_count FROM ducklake_data_file WHERE table_id = ? AND {live}",
+                f"SELECT data_file_id, record_count FROM ducklake_data_file WHERE table_id = ? AND {LIVE}",
                 (table.table_id, *at),
             ),
             (
                 # Delete files of files that ended stay as they are.
-                f"SELECT coalesce(sum(delete_count), 0) FROM ducklake_delete_file WHERE table_id = ? AND {live} AND "
-                f"data_file_id IN (SELECT data_file_id FROM ducklake_data_file WHERE table_id = ? AND {live})",
+                f"SELECT coalesce(sum(delete_count), 0) FROM ducklake_delete_file WHERE table_id = ? AND {LIVE} AND "
+                f"data_file_id IN (SELECT data_file_id FROM ducklake_data_file WHERE table_id = ? AND {LIVE})",
                 (table.table_id, *at, table.table_id, *at),
             ),
             ("SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?", (table.table_id,)),
@@ -610,7 +603,7 @@ def _empty(tx: Transaction, table: TableDef) -> int:
     )
     names, count = [], own + sum(int(rows) for _, rows in files) - int(deletes[0][0])
     for (name,) in inlined:
-        rows = int(tx.store.query(f'SELECT count(*) FROM "{name}" WHERE {live}', at)[0][0])
+        rows = int(tx.store.query(f'SELECT count(*) FROM "{name}" WHERE {LIVE}', at)[0][0])
         if rows:
             names.append(name)
             count += rows

@@ -104,6 +104,11 @@ def rows_to_add(target: Target, source: Any, spark: Callable[[], SparkSession]) 
         spark: A function that gives the session, called only when one is needed.
 
     """
+    if target.option("encrypted") == "true":
+        raise DuckLakeError(
+            f'Cannot write rows to table "{target.table.name}": its lake is encrypted, and writing to it needs a later '
+            "version. Write with DuckDB."
+        )
     if isinstance(source, DataFrame) or type(source).__module__.startswith("pyspark.sql.connect"):
         return _insert_frame(target, source)
     if not isinstance(source, LocalRows):
