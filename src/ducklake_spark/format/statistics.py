@@ -289,7 +289,9 @@ def _merge_column(
         max_value=high,
         extra_stats=merge_extra(old.extra_stats, new.extra_stats, node.type),
     )
-    has_values = not (before.all_null and new.all_null)
+    # NaN is not among the values that a file's bounds are of: a file with NaN and without bounds has nothing else.
+    only_nan = new.contains_nan and new.min_value is None and new.max_value is None
+    has_values = not (before.all_null and (new.all_null or only_nan))
     if bounded and has_values and low is None and high is None:
         return None if repeated or merged.contains_null or merged.contains_nan else merged
     return merged
