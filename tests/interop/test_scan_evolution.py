@@ -94,6 +94,29 @@ def test_promotions_twice_and_nested(make_lake: MakeLake) -> None:
     assert lake.check("t") > 10
 
 
+def test_times_promoted_twice(make_lake: MakeLake) -> None:
+    lake = make_lake(data_inlining_row_limit=0)
+    steps = {
+        "ms": ["TIMESTAMP", "TIMESTAMPTZ"],
+        "s": ["TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMPTZ"],
+        "n": ["TIMESTAMP", "TIMESTAMP_NS"],
+    }
+    value = "'2020-02-29 01:02:03'"
+    lake.write(
+        "CREATE TABLE t(ms TIMESTAMP_MS, s TIMESTAMP_S, n TIMESTAMP_MS)",
+        *(
+            statement
+            for turn in range(3)
+            for statement in (
+                f"INSERT INTO t VALUES ({value}, {value}, {value}), (NULL, NULL, NULL)",
+                *(f"ALTER TABLE t ALTER {name} TYPE {types[turn]}" for name, types in steps.items() if turn < len(types)),
+            )
+        ),
+        f"INSERT INTO t VALUES ({value}, {value}, {value})",
+    )  # fmt: skip
+    assert lake.check("t") > 10
+
+
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgres"])
 @pytest.mark.parametrize("limit", [0, 10], ids=["files", "inlined"])
 def test_columns_and_fields_come_and_go(make_lake: MakeLake, kind: str, limit: int) -> None:

@@ -148,6 +148,33 @@ def test_values_beyond_python(make_lake: MakeLake, inlined: bool) -> None:
     ]
 
 
+@pytest.mark.parametrize("inlined", [False, True], ids=["files", "inlined"])
+def test_milliseconds_without_end(make_lake: MakeLake, inlined: bool) -> None:
+    """Spark's own reader overflows on them; also after the columns became finer, and where only lists have them."""
+    lake = make_lake(data_inlining_row_limit=100 if inlined else 0)
+    values = "(1, '2020-01-01 00:00:00.5', {v}, {v}, [{v}, NULL])"
+    lake.write(
+        "CREATE TABLE t(i INTEGER, f TIMESTAMP_MS, m TIMESTAMP_MS, n TIMESTAMP_MS, l TIMESTAMP_MS[])",
+        "INSERT INTO t VALUES " + values.format(v="'infinity'"),
+        "INSERT INTO t VALUES " + values.format(v="'-infinity'"),
+        "INSERT INTO t VALUES " + values.format(v="'1960-01-01 00:00:00.123'"),
+        "ALTER TABLE t ALTER m TYPE TIMESTAMP",
+        "ALTER TABLE t ALTER n TYPE TIMESTAMP_NS",
+        "INSERT INTO t VALUES " + values.format(v="'infinity'"),
+        "INSERT INTO t VALUES " + values.format(v="'1961-01-01 00:00:00.123'"),
+    )
+    frame = lake.read("t").selectExpr("cast(m AS string)", "n", "cast(l[0] AS string)", "cast(f AS string)")
+    first, last = "-290308-12-21 19:59:05.224193", "+294247-01-10 04:00:54.775807"
+    assert sorted(map(tuple, frame.collect()), key=lambda row: row[1]) == [
+        (first, -(2**63) + 1, first, "2020-01-01 00:00:00.5"),
+        *(
+            (f"196{i}-01-01 00:00:00.123", n, f"196{i}-01-01 00:00:00.123", "2020-01-01 00:00:00.5")
+            for i, n in ((0, -315619199877000000), (1, -283996799877000000))
+        ),
+        *[(last, 2**63 - 1, last, "2020-01-01 00:00:00.5")] * 2,
+    ]
+
+
 def test_timestamp_ns_as_micros(make_lake: MakeLake) -> None:
     lake = make_lake(data_inlining_row_limit=1)
     lake.write(

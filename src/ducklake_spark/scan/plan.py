@@ -169,6 +169,7 @@ def _make_plan(
     )
     nodes = [Node(c, b, str(t).lower(), p, n) for c, b, _, t, p, n, _ in columns]
     history = History.of(nodes)
+    choices = replace(choices, infinite_millis=_may_be_infinite(store, table.table_id, nodes))
     begins = {int(version): int(begin) for version, begin in versions}
     first = min((node.begin_snapshot for node in nodes), default=0)
     plan = ScanPlan(
@@ -207,6 +208,19 @@ def _make_plan(
         _group(plan, row, names) for row in sorted(rows, key=lambda row: tuple(map(_sortable, row[:5])))
     )
     return replace(plan, groups=groups), after
+
+
+def _may_be_infinite(store: Store, table_id: int, nodes: Sequence[Node]) -> bool:
+    """Whether the table's bounds leave room for a `timestamp_ms` without end."""
+    ids = sorted({node.column_id for node in nodes if node.column_type == "timestamp_ms"})
+    if not ids:
+        return False
+    finite = store.query(
+        "SELECT count(*) FROM ducklake_table_column_stats WHERE min_value <> '-infinity' AND max_value <> 'infinity' "
+        f"AND table_id = ? AND column_id IN ({', '.join(map(str, ids))})",
+        (table_id,),
+    )
+    return int(finite[0][0]) < len(ids)
 
 
 def _begin(begins: Mapping[int, int], version: int, first: int) -> int:

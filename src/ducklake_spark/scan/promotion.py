@@ -12,6 +12,7 @@ from ducklake_spark.scan.types import (
     TypeChoices,
     _double_to_decimal,
     physical_type,
+    times,
     to_user,
     user_type,
 )
@@ -20,7 +21,6 @@ _INT32 = ("int8", "int16", "int32", "uint8", "uint16")
 """Types that a file keeps in 32 signed bits."""
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 _WITHOUT_ZONE = ("timestamp", "timestamp_s", "timestamp_ms")
-_INFINITY = 2**63 - 1
 _NANOS_PER_DAY = 86_400_000_000_000
 
 
@@ -39,8 +39,7 @@ def is_read_directly(then: DataType, now: DataType, choices: TypeChoices) -> boo
     if then.name == "float32":
         return now.name == "float64"
     if then.name == "date" or then.name in _WITHOUT_ZONE:
-        # The sentinel of an infinite millisecond does not fit the microseconds that Spark would make of it.
-        return now.name in _WITHOUT_ZONE
+        return now.name in _WITHOUT_ZONE and not (then.name == "timestamp_ms" and choices.infinite_millis)
     return False
 
 
@@ -48,8 +47,10 @@ def read_scalar(
     then: DataType, now: DataType, choices: TypeChoices
 ) -> tuple[spark_types.DataType, Convert | None]:
     """The type in which Spark reads a column, and what makes the user's value of it."""
-    if is_read_directly(then, now, choices):
+    if then == now:
         return physical_type(now, choices), to_user(now, choices)
+    if is_read_directly(then, now, choices):
+        return user_type(now, choices), None
     if now.name == "timestamp_ns":
         return _nanos(then, choices)
     if then.name in ("int128", "uint128") and not choices.exact_integers:
@@ -64,8 +65,9 @@ def read_scalar(
             return spark_types.DateType(), lambda c: F.timestamp_micros(
                 F.unix_date(c).cast("long") * 86_400_000_000
             )
-        # The file's microseconds without a zone are taken as UTC, as the reference takes them in that zone.
-        return spark_types.LongType(), lambda column: F.timestamp_micros(column)
+        # The file's time without a zone is taken as UTC, as the reference takes it in that zone.
+        factor = 1000 if then.name == "timestamp_ms" else 1
+        return spark_types.LongType(), lambda column: F.timestamp_micros(times(column, factor))
     if now.name in ("json", "variant"):
         return physical_type(then, choices), _to_text(then, now, to_user(then, choices))
     physical, made, target = physical_type(then, choices), to_user(then, choices), user_type(now, choices)
@@ -74,16 +76,13 @@ def read_scalar(
 
 def _nanos(then: DataType, choices: TypeChoices) -> tuple[spark_types.DataType, Convert | None]:
     if choices.timestamp_ns == "micros":
+        if then.name == "timestamp_ms":
+            return physical_type(then, choices), to_user(then, choices)
         return spark_types.TimestampNTZType(), None
     if then.name == "date":
         return spark_types.DateType(), lambda column: F.unix_date(column).cast("long") * F.lit(_NANOS_PER_DAY)
     factor = 1_000_000 if then.name == "timestamp_ms" else 1000
-
-    def scaled(column: Column) -> Column:
-        infinite = (column == F.lit(_INFINITY)) | (column == F.lit(-_INFINITY))
-        return F.when(infinite, column).otherwise(column * F.lit(factor))
-
-    return spark_types.LongType(), scaled
+    return spark_types.LongType(), lambda column: times(column, factor)
 
 
 def _to_text(then: DataType, now: DataType, made: Convert | None) -> Convert:

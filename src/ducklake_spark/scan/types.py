@@ -53,6 +53,7 @@ INTERVAL = spark_types.StructType(
 )
 """An interval: its three parts are independent of each other, and no Spark type that can be collected keeps all."""
 
+_INFINITY = 2**63 - 1
 HUGE = spark_types.DecimalType(38, 0)
 
 
@@ -67,6 +68,8 @@ class TypeChoices:
     """Whether the session has Spark's GEOMETRY; without it a geometry is its WKB."""
     exact_integers: bool = False
     """Whether the files keep 128-bit integers as decimals, as ours do, and not as doubles."""
+    infinite_millis: bool = False
+    """Whether a `timestamp_ms` may be infinite: Spark's reader overflows where it makes microseconds of that."""
 
     def __post_init__(self) -> None:
         if self.timestamp_ns not in ("long", "micros"):
@@ -136,6 +139,8 @@ def physical_type(data_type: DataType, choices: TypeChoices) -> spark_types.Data
             return spark_types.LongType()
         case Scalar("timestamp_ns" | "time_ns"):
             return spark_types.LongType()
+        case Scalar("timestamp_ms") if choices.infinite_millis:
+            return spark_types.LongType()
         case _:
             return user_type(data_type, choices)
 
@@ -155,6 +160,8 @@ def to_user(data_type: DataType, choices: TypeChoices) -> Convert | None:
             return lambda column: _time_text(_floor_div(column, 1000))
         case Scalar("timestamp_ns") if choices.timestamp_ns == "micros":
             return lambda column: micros_to_ntz(_floor_div(column, 1000))
+        case Scalar("timestamp_ms") if choices.infinite_millis:
+            return lambda column: micros_to_ntz(times(column, 1000))
         case _:
             return None
 
@@ -287,6 +294,12 @@ def _time_text(column: Column) -> Column:
 def _floor_div(column: Column, divisor: int) -> Column:
     remainder = F.pmod(column, F.lit(divisor).cast("long"))
     return F.call_function("div", column - remainder, F.lit(divisor).cast("long"))
+
+
+def times(column: Column, factor: int) -> Column:
+    """A count of some unit of time in a finer unit; the numbers that stand for infinity stay as they are."""
+    infinite = (column == F.lit(_INFINITY)) | (column == F.lit(-_INFINITY))
+    return F.when(infinite, column).otherwise(column * F.lit(factor))
 
 
 def micros_to_ntz(column: Column) -> Column:
