@@ -192,7 +192,10 @@ class _Run:
         self._check_sources(source)
         self.on = F.expr(on) if isinstance(on, str) else on
         # Evaluated once: a source that gives other rows each time cannot tear the merge.
-        self.source = _kept(source).alias(self.source_name)
+        self.source, self.is_small = _kept(source)
+        self.source = self.source.alias(self.source_name)
+        self.matched: Any | None = None
+        """The numbers of rows of the source that match one of the target, where a scan found them already."""
         self.names = source.columns
         name = (handle.schema_name, handle.name)
         texts = [part for clause in clauses for part in (clause.condition, clause.values)]
@@ -250,19 +253,29 @@ class _Run:
 
     def _changes(self) -> Any | None:
         """The rows of the target that change, with their new values and the number of their clause."""
+        kinds = {clause.kind for clause in self.clauses}
         parts = []
-        if any(clause.kind == "matched" for clause in self.clauses):
-            parts.append(self._changed(self.frame.join(self.source, self.on, "inner"), "matched"))
-        if any(clause.kind == "not matched by source" for clause in self.clauses):
+        if "matched" in kinds:
+            # One scan for both: which rows of the target change, and which rows of the source are new.
+            every = "not matched" in kinds
+            parts.append(
+                self._changed(self.frame.join(self.source, self.on, "inner"), "matched", every=every)
+            )
+        if "not matched by source" in kinds:
             parts.append(
                 self._changed(self.frame.join(self.source, self.on, "left_anti"), "not matched by source")
             )
         if not parts:
             return None
-        return functools.reduce(lambda one, other: one.unionByName(other), parts).localCheckpoint()
+        found = functools.reduce(lambda one, other: one.unionByName(other), parts).localCheckpoint()
+        if {"matched", "not matched"} <= kinds:
+            self.matched = found.where(F.col(_NUMBER).isNotNull()).select(F.col(_NUMBER).alias(_COUNT))
+        return found.where(F.col(_CLAUSE).isNotNull()).drop(_NUMBER)
 
-    def _changed(self, rows: Any, kind: str) -> Any:
+    def _changed(self, rows: Any, kind: str, *, every: bool = False) -> Any:
+        """Rows with new values; with `every`, those without a clause too, as mere numbers of the source's row."""
         clause = self._clause_of(kind)
+        number = self._of_source(_NUMBER) if every else F.lit(None).cast("long")
         columns = []
         for column in self.table.columns:
             value = self._of_target(ticked(column.name))
@@ -271,11 +284,13 @@ class _Run:
                     new = self._assigned(each).get(column.name)
                     if new is not None:
                         value = F.when(F.col(_CLAUSE) == i, new).otherwise(value)
+            value = F.when(F.col(_CLAUSE).isNotNull(), value) if every else value
             columns.append(value.alias(column.name))
         kept = kept_row_id(*(self._of_target(name) for name in HIDDEN)).alias(ROW_ID)
         hidden = [self._of_target(name).alias(name) for name in HIDDEN]
-        found = rows.withColumn(_CLAUSE, clause).where(F.col(_CLAUSE).isNotNull())
-        return found.select(*columns, kept, *hidden, F.col(_CLAUSE))
+        found = rows.withColumn(_CLAUSE, clause)
+        found = found if every else found.where(F.col(_CLAUSE).isNotNull())
+        return found.select(*columns, kept, *hidden, F.col(_CLAUSE), number.alias(_NUMBER))
 
     def _clause_of(self, kind: str) -> Column:
         chosen = F.lit(None).cast("int")
@@ -318,9 +333,13 @@ class _Run:
         clauses = [(i, clause) for i, clause in enumerate(self.clauses) if clause.kind == "not matched"]
         if not clauses:
             return None
-        # By number: so the table is joined with the source, which may be small, and not the source with the table.
-        matched = self.frame.join(self.source, self.on, "inner")
-        matched = matched.select(self._of_source(_NUMBER).alias(_COUNT)).distinct()
+        matched = self.matched
+        if matched is None:
+            # By number: so the table is joined with the source, which may be small, and not the source with the table.
+            matched = self.frame.join(self.source, self.on, "inner")
+            matched = matched.select(self._of_source(_NUMBER).alias(_COUNT))
+        matched = matched.distinct()
+        matched = F.broadcast(matched) if self.is_small else matched
         rows = self.source.join(matched, self._of_source(_NUMBER) == F.col(_COUNT), "left_anti")
         rows = rows.withColumn(_CLAUSE, self._clause_of("not matched"))
         rows = rows.where(F.col(_CLAUSE).isNotNull()).localCheckpoint().alias(self.source_name)
@@ -341,11 +360,12 @@ class _Run:
         return added
 
 
-def _kept(source: Any) -> Any:
-    """The rows of a source with numbers, evaluated once; sent to where the table is if they are few enough."""
+def _kept(source: Any) -> tuple[Any, bool]:
+    """The rows of a source with numbers, evaluated once; and whether they are few enough to be sent to the table."""
     kept = source.withColumn(_NUMBER, F.monotonically_increasing_id()).localCheckpoint()
     width = sum(_width(part.dataType) for part in source.schema.fields)
-    return F.broadcast(kept) if kept.count() * width <= _BROADCAST_BYTES else kept
+    is_small = kept.count() * width <= _BROADCAST_BYTES
+    return (F.broadcast(kept) if is_small else kept), is_small
 
 
 def _width(data_type: spark_types.DataType) -> int:
