@@ -214,6 +214,44 @@ def test_added_files_with_a_name_map(make_lake: MakeLake, kind: str, tmp_path: P
     assert in_order(ours.select("a", "rowid", "snapshot_id", "filename").collect()) == in_order(theirs)
 
 
+def test_added_files_with_other_types(make_lake: MakeLake, tmp_path: Path) -> None:
+    """Files under one name map, each with its own types; the catalog does not tell, and DuckDB casts as it reads."""
+    times = [
+        "2020-01-01 01:02:03.123456789",
+        "1960-01-01 01:02:03.999999501",
+        "1960-01-01 00:00:00.5",
+        "2020-01-01 00:00:00.499500",
+    ]
+    files = {
+        "nanos": [(name, "TIMESTAMP_NS") for name in ("t", "n")],
+        "micros": [(name, "TIMESTAMP") for name in ("t", "s", "m", "n")],
+        "millis": [(name, "TIMESTAMP_MS") for name in ("t", "s", "m", "n")],
+    }
+    lake = make_lake(data_inlining_row_limit=0)
+    lake.write(
+        "CREATE TABLE t(i INTEGER, t TIMESTAMP, s TIMESTAMP_S, m TIMESTAMP_MS, n TIMESTAMP_NS, "
+        "l STRUCT(t TIMESTAMP)[], k MAP(INTEGER, TIMESTAMP), u UBIGINT)",
+        "INSERT INTO t VALUES (0, '2020-01-01', '2020-01-01', '2020-01-01', '2020-01-01', NULL, NULL, 1)",
+    )
+    with duckdb.connect() as plain:
+        for number, (name, columns) in enumerate(files.items(), 1):
+            kind = columns[0][1]
+            values = [f"v::{kind} AS {column}" for column, _ in columns]
+            values += [f"[{{'t': v::{kind}}}] AS l", f"MAP {{1: v::{kind}}} AS k"]
+            unsigned = ("UTINYINT", "USMALLINT", "UINTEGER")[number - 1]
+            rows = ", ".join(f"('{time}')" for time in times)
+            plain.execute(
+                f"COPY (SELECT {number} AS i, {', '.join(values)}, 200::{unsigned} AS u FROM (VALUES {rows}) r(v)) "
+                f"TO '{tmp_path}/{name}[x].parquet'"
+            )
+            lake.write(
+                f"CALL ducklake_add_data_files('lake', 't', '{tmp_path}/{name}[[]x].parquet', allow_missing => true)"
+            )
+    lake.write("DELETE FROM t WHERE i = 2 AND t > '2020-01-01'")
+    assert lake.check("t") > 10
+    assert lake.read("t").where("n < 0").count() == 6
+
+
 def test_odd_paths_and_names(make_lake: MakeLake) -> None:
     lake = make_lake(folder="da ta%20#[x] é😀+&=")
     lake.write(

@@ -19,6 +19,7 @@ from ducklake_spark.scan import connect
 from ducklake_spark.scan.deletes import vector_positions
 from ducklake_spark.scan.feed import Feed, FeedFile, Positions
 from ducklake_spark.scan.inlined import decode, frame_of
+from ducklake_spark.scan.mapped import Types, must_be_asked, types_of
 from ducklake_spark.scan.plan import name_maps
 from ducklake_spark.scan.recipe import (
     FIELD_ID,
@@ -75,6 +76,7 @@ class _Way:
     epoch: int
     is_exact: bool
     is_partial: bool
+    types: Types = ()
 
 
 class ChangeReader:
@@ -253,15 +255,20 @@ class ChangeReader:
         found: dict[_Way, list[FeedFile]] = {}
         for file in files:
             epoch = sum(file.begin_snapshot >= boundary for boundary in self.plan.boundaries)
-            way = _Way(file.mapping_id, epoch, file.is_exact, file.is_partial)
+            way = _Way(file.mapping_id, epoch, file.is_exact, file.is_partial, self._types(file))
             found.setdefault(way, []).append(file)
         return list(found.items())
+
+    def _types(self, file: FeedFile) -> Types:
+        if file.mapping_id is None or not must_be_asked(self.columns):
+            return ()
+        return types_of(file.path, self.maps[file.mapping_id], self.columns)
 
     def _recipes(self, way: _Way, files: Sequence[FeedFile]) -> list[Recipe]:
         choices = replace(self.plan.choices, exact_integers=way.is_exact)
         by_id = way.mapping_id is None
         inside = min(file.begin_snapshot for file in files) if self.plan.boundaries and by_id else None
-        names = None if way.mapping_id is None else self.maps[way.mapping_id]
+        names = None if way.mapping_id is None else replace(self.maps[way.mapping_id], types=dict(way.types))
         return [
             recipe(column, choices, history=self.plan.history, snapshot_id=inside, names=names)
             for column in self.columns

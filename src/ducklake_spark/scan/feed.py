@@ -16,8 +16,8 @@ from ducklake_spark.format import paths
 from ducklake_spark.format.changes import parse_changes
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef
 from ducklake_spark.scan.inlined import InlinedTable, fetch_versions
-from ducklake_spark.scan.listing import whole_path
 from ducklake_spark.scan.plan import LakeInfo, ScanPlan, is_exact, make_plan
+from ducklake_spark.scan.storage import whole_path
 from ducklake_spark.scan.types import TypeChoices
 
 _ATTEMPTS = 10

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -12,8 +10,7 @@ from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.errors import DuckLakeError
 from ducklake_spark.format import paths
 from ducklake_spark.scan.plan import GroupKey, ScanPlan, group_condition, summary
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+from ducklake_spark.scan.storage import whole_path
 
 
 @dataclass(frozen=True)
@@ -33,15 +30,6 @@ class Condition:
 
     sql: str
     params: tuple[Any, ...] = ()
-
-
-def whole_path(path: str) -> str:
-    """A path as Hadoop takes it: with a scheme. A relative one is relative to the working directory, as in DuckDB.
-
-    >>> whole_path("s3://bucket/a b.parquet"), whole_path("/tmp/x%20.parquet")
-    ('s3://bucket/a b.parquet', 'file:/tmp/x%20.parquet')
-    """
-    return path if _SCHEME.match(path) else "file:" + os.path.abspath(path)
 
 
 def data_files(store: Store, plan: ScanPlan, key: GroupKey, keep: Condition | None = None) -> list[ScanFile]:
@@ -104,7 +92,10 @@ def _require_unmoved(store: Store, plan: ScanPlan) -> None:
         )
         for row in rows
     }
-    then = {astuple(group.key): (group.files, group.records) for group in plan.groups}
+    then: dict[tuple[Any, ...], tuple[int, int]] = {}
+    for group in plan.groups:
+        files, records = then.get(key := astuple(group.key)[:5], (0, 0))
+        then[key] = (files + group.files, records + group.records)
     if now != then:
         raise DuckLakeError(
             f"The files of {plan.title} were compacted or expired after this DataFrame was made. Make the DataFrame "

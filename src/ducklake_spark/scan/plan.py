@@ -6,7 +6,7 @@ when Spark asks for them, with the query's filters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,9 @@ from ducklake_spark.format import paths
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef, is_local
 from ducklake_spark.format.partitioning import PartitionKey
 from ducklake_spark.scan.inlined import InlinedTable
+from ducklake_spark.scan.mapped import Types, must_be_asked, types_of
 from ducklake_spark.scan.recipe import History, NameMap, Node, Recipe, epochs, recipe
+from ducklake_spark.scan.storage import whole_path
 from ducklake_spark.scan.types import TypeChoices
 
 _ATTEMPTS = 10
@@ -42,6 +44,8 @@ class GroupKey:
     epoch: int = 0
     exact_integers: bool = False
     """Whether the files keep 128-bit integers as decimals."""
+    file_ids: tuple[int, ...] | None = None
+    """Which files they are, where nothing in the catalog tells them from others."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +209,9 @@ def _make_plan(
         )
     names = name_maps(store, table.table_id, {row[0] for row in rows if row[0] is not None})
     groups = tuple(
-        _group(plan, row, names) for row in sorted(rows, key=lambda row: tuple(map(_sortable, row[:5])))
+        group
+        for row in sorted(rows, key=lambda row: tuple(map(_sortable, row[:5])))
+        for group in _groups(store, plan, row, names)
     )
     return replace(plan, groups=groups), after
 
@@ -244,23 +250,49 @@ def _columns_at(columns: Sequence[tuple[Any, ...]], at: int) -> tuple[tuple[int,
     )
 
 
-def _group(plan: ScanPlan, row: Sequence[Any], names: Mapping[int, NameMap]) -> FileGroup:
+def _groups(
+    store: Store, plan: ScanPlan, row: Sequence[Any], names: Mapping[int, NameMap]
+) -> Iterator[FileGroup]:
+    """One group for one way of reading; more where files with one name map keep a column in several types."""
     key = GroupKey(row[0], bool(row[1]), bool(row[2]), int(row[3]), bool(row[4]))
+    columns = plan.table.columns
+    if key.mapping_id is None or not must_be_asked(columns):
+        yield _group(plan, key, row[5:13], None if key.mapping_id is None else names[key.mapping_id])
+        return
+    map_, found = names[key.mapping_id], dict[Types, list[tuple[Any, ...]]]()
+    where, params = group_condition(plan, key)
+    listed = store.query(
+        "SELECT f.path, f.path_is_relative, f.data_file_id, f.file_size_bytes, f.record_count, f.row_id_start, "
+        f"f.begin_snapshot FROM ducklake_data_file f WHERE {where}",
+        params,
+    )
+    for path, relative, *facts in listed:
+        whole = whole_path(paths.join(plan.table_path, path, bool(relative)))
+        found.setdefault(types_of(whole, map_, columns), []).append(tuple(facts))
+    for types, files in found.items():
+        own = key if len(found) == 1 else replace(key, file_ids=tuple(sorted(facts[0] for facts in files)))
+        yield _group(plan, own, _totals(files), replace(map_, types=dict(types)))
+
+
+def _totals(files: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """What files have in sum, as `summary` tells it."""
+    ids, sizes, records, row_ids, snapshots = zip(*files, strict=True)
+    known = [row_id for row_id in row_ids if row_id is not None]
+    highest = max(known) if known else None
+    return (
+        len(files), sum(sizes), sum(records), highest, min(snapshots), max(snapshots), min(ids), max(ids)
+    )  # fmt: skip
+
+
+def _group(plan: ScanPlan, key: GroupKey, totals: Sequence[Any], names: NameMap | None) -> FileGroup:
     choices = replace(plan.choices, exact_integers=key.exact_integers)
     # The first snapshot of the epoch's files: whatever came later in the epoch makes no difference to reading them.
-    inside = int(row[9]) if plan.boundaries else None
+    inside = int(totals[4]) if plan.boundaries and names is None else None
     recipes = tuple(
-        recipe(
-            column,
-            choices,
-            history=plan.history,
-            snapshot_id=None if key.mapping_id is not None else inside,
-            names=None if key.mapping_id is None else names[key.mapping_id],
-        )
+        recipe(column, choices, history=plan.history, snapshot_id=inside, names=names)
         for column in plan.table.columns
     )
-    counts = (int(value) if value is not None else -1 for value in row[5:13])
-    return FileGroup(key, recipes, *counts)
+    return FileGroup(key, recipes, *(int(value) if value is not None else -1 for value in totals))
 
 
 def summary(store: Store, plan: ScanPlan) -> tuple[list[tuple[Any, ...]], int]:
@@ -360,6 +392,8 @@ def group_condition(plan: ScanPlan, key: GroupKey) -> tuple[str, tuple[Any, ...]
         parts.append(is_exact(plan))
     elif is_exact(plan) != "1 = 0":
         parts.append(f"NOT ({is_exact(plan)})")
+    if key.file_ids is not None:
+        parts.append(f"f.data_file_id IN ({', '.join(map(str, key.file_ids))})")
     marks = _has_deletes(plan)
     parts.append(f"({marks})" if key.has_deletes else f"NOT ({marks})")
     if plan.boundaries:

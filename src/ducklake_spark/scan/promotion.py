@@ -11,6 +11,8 @@ from ducklake_spark.scan.types import (
     Convert,
     TypeChoices,
     _double_to_decimal,
+    is_infinite,
+    micros_to_ntz,
     physical_type,
     times,
     to_user,
@@ -21,6 +23,8 @@ _INT32 = ("int8", "int16", "int32", "uint8", "uint16")
 """Types that a file keeps in 32 signed bits."""
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 _WITHOUT_ZONE = ("timestamp", "timestamp_s", "timestamp_ms")
+_MICROS = {"timestamp_s": 1_000_000, "timestamp_ms": 1000, "timestamp": 1}
+"""Microseconds of a unit."""
 _NANOS_PER_DAY = 86_400_000_000_000
 
 
@@ -49,6 +53,8 @@ def read_scalar(
     """The type in which Spark reads a column, and what makes the user's value of it."""
     if then == now:
         return physical_type(now, choices), to_user(now, choices)
+    if now.name in _WITHOUT_ZONE and _is_finer(then, now):
+        return _rounded(then, now)
     if is_read_directly(then, now, choices):
         return user_type(now, choices), None
     if now.name == "timestamp_ns":
@@ -72,6 +78,28 @@ def read_scalar(
         return physical_type(then, choices), _to_text(then, now, to_user(then, choices))
     physical, made, target = physical_type(then, choices), to_user(then, choices), user_type(now, choices)
     return physical, lambda column: (column if made is None else made(column)).cast(target)
+
+
+def _is_finer(then: DataType, now: DataType) -> bool:
+    """Whether a file that was added has times that the column must round. No column ever became coarser."""
+    return then.name == "timestamp_ns" or _MICROS.get(then.name, _MICROS[now.name]) < _MICROS[now.name]
+
+
+def _rounded(then: DataType, now: DataType) -> tuple[spark_types.DataType, Convert]:
+    """As DuckDB casts: nanoseconds are cut off, everything else is rounded, halves away from 1970."""
+    unit = _MICROS[now.name]
+
+    def divided(column: Column, divisor: int) -> Column:
+        return F.call_function("div", column, F.lit(divisor).cast("long"))
+
+    def converted(column: Column) -> Column:
+        micros = divided(column, 1000) if then.name == "timestamp_ns" else column * F.lit(_MICROS[then.name])
+        if unit > 1:
+            half = F.when(micros < 0, F.lit(-unit // 2)).otherwise(F.lit(unit // 2))
+            micros = divided(micros + half, unit) * F.lit(unit)
+        return micros_to_ntz(F.when(is_infinite(column), column).otherwise(micros))
+
+    return spark_types.LongType(), converted
 
 
 def _nanos(then: DataType, choices: TypeChoices) -> tuple[spark_types.DataType, Convert | None]:

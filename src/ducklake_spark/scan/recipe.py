@@ -82,6 +82,8 @@ class NameMap:
 
     sources: Mapping[int, str]
     partitions: Mapping[int, str]
+    types: Mapping[int, str] = field(default_factory=dict)
+    """Of columns that the files keep in another type than the table has."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,9 @@ class _Reader:
                 return read_scalar(then, now, self.choices)
 
     def _then(self, column_id: int) -> DataType | None:
+        if self.names is not None:
+            known = self.names.types.get(column_id)
+            return None if known is None else parse_type(known)
         return None if self.snapshot_id is None else self.history.type_at(column_id, self.snapshot_id)
 
     def _has(self, column_id: int) -> bool:

@@ -298,8 +298,12 @@ def _floor_div(column: Column, divisor: int) -> Column:
 
 def times(column: Column, factor: int) -> Column:
     """A count of some unit of time in a finer unit; the numbers that stand for infinity stay as they are."""
-    infinite = (column == F.lit(_INFINITY)) | (column == F.lit(-_INFINITY))
-    return F.when(infinite, column).otherwise(column * F.lit(factor))
+    return F.when(is_infinite(column), column).otherwise(column * F.lit(factor))
+
+
+def is_infinite(column: Column) -> Column:
+    """Whether a count of some unit of time stands for infinity."""
+    return (column == F.lit(_INFINITY)) | (column == F.lit(-_INFINITY))
 
 
 def micros_to_ntz(column: Column) -> Column:
