@@ -50,12 +50,15 @@ class FileCode:
             code = code * part.size + _value(file, part.name) - part.lowest
         return code
 
-    def arithmetic(self, name: str) -> tuple[int, int, int] | None:
-        """(divisor, modulus, lowest): a part is `code / divisor % modulus + lowest`. None if it is not in the code."""
+    def arithmetic(self, name: str) -> tuple[int, int | None, int] | None:
+        """(divisor, modulus, lowest): a part is `code / divisor % modulus + lowest`. None if it is not in the code.
+
+        The first part, which stands for all that is left, needs no modulus.
+        """
         divisor = 1
         for part in reversed(self.parts):
             if part.name == name:
-                return divisor, part.size, part.lowest
+                return divisor, None if part is self.parts[0] else part.size, part.lowest
             divisor *= part.size
         return None
 
