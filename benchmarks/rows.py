@@ -49,41 +49,46 @@ class RowBench(Bench):
                     taken.append((mine, theirs))
         for folder in (source, target, str(self.folder / what)):
             shutil.rmtree(folder)
-        self.ratio(f"{what} 1 % / read, change and write all", *map(list, zip(*taken, strict=True)), GOAL)  # type: ignore[arg-type]
+        self.ratio(f"{what} / read, change and write all", *map(list, zip(*taken, strict=True)), GOAL)  # type: ignore[arg-type]
 
     def delete(self, frame: Any) -> None:
-        self.change(
-            "delete",
-            frame,
-            lambda table, turn: table.delete(_some(turn)),
-            lambda rows, turn: rows.where(f"NOT ({_some(turn)})"),
-        )
+        for kind, some in ROWS.items():
+            self.change(
+                f"delete {kind}",
+                frame,
+                lambda table, turn, some=some: table.delete(some(turn)),
+                lambda rows, turn, some=some: rows.where(f"NOT ({some(turn)})"),
+            )
 
     def update(self, frame: Any) -> None:
         changed = "CASE WHEN {0} THEN cast(l_quantity + 1 AS DECIMAL(15,2)) ELSE l_quantity END"
-        self.change(
-            "update",
-            frame,
-            lambda table, turn: table.update(
-                {"l_quantity": "cast(l_quantity + 1 AS DECIMAL(15,2))"}, _some(turn)
-            ),
-            lambda rows, turn: rows.selectExpr(
-                *(
-                    f"{changed.format(_some(turn))} AS {name}" if name == "l_quantity" else name
-                    for name in rows.columns
-                )
-            ),
-        )
+        for kind, some in ROWS.items():
+            self.change(
+                f"update {kind}",
+                frame,
+                lambda table, turn, some=some: table.update(
+                    {"l_quantity": "cast(l_quantity + 1 AS DECIMAL(15,2))"}, some(turn)
+                ),
+                lambda rows, turn, some=some: rows.selectExpr(
+                    *(
+                        f"{changed.format(some(turn))} AS {name}" if name == "l_quantity" else name
+                        for name in rows.columns
+                    )
+                ),
+            )
 
     def merge(self, frame: Any) -> None:
         """Half of the source's rows are in the table, half are new."""
+        for kind, some in ROWS.items():
+            self._merge(frame, kind, some)
 
+    def _merge(self, frame: Any, kind: str, some: Callable[[int], str]) -> None:
         def source(turn: int) -> Any:
-            some = frame.where(_some(turn)).selectExpr(
+            some_rows = frame.where(some(turn)).selectExpr(
                 *("l_orderkey + (l_partkey % 2) * 1000000000 AS l_orderkey" if name == "l_orderkey" else name
                   for name in frame.columns)
             )  # fmt: skip
-            return some.dropDuplicates(list(KEYS))
+            return some_rows.dropDuplicates(list(KEYS))
 
         def ours(table: Any, turn: int) -> Any:
             on = " AND ".join(f"target.{key} = source.{key}" for key in KEYS)
@@ -94,7 +99,7 @@ class RowBench(Bench):
             new = source(turn)
             return rows.join(new, list(KEYS), "left_anti").select(*rows.columns).unionByName(new)
 
-        self.change("merge", frame, ours, plain)
+        self.change(f"merge {kind}", frame, ours, plain)
 
     def feed(self) -> None:
         """A feed over the last of 100 snapshots, each a file of its own."""
@@ -118,9 +123,17 @@ class RowBench(Bench):
         self.say("feed of the last of 100 snapshots", f"{statistics.median(taken):.2f} s for {count} rows")
 
 
-def _some(turn: int) -> str:
-    """One row in a hundred, other ones each turn."""
+def _scattered(turn: int) -> str:
+    """One row in a hundred, all over the table, other ones each turn: every page of the files must be read."""
     return f"(l_partkey * 31 + l_suppkey) % 100 = {turn}"
+
+
+def _range(turn: int) -> str:
+    """One row in a hundred, next to each other, as where the newest orders change."""
+    return f"l_orderkey BETWEEN {turn * 60_000 + 1} AND {(turn + 1) * 60_000}"
+
+
+ROWS = {"1 %, scattered": _scattered, "1 %, a range of keys": _range}
 
 
 def main() -> None:

@@ -118,7 +118,11 @@ class Lake:
 
     @property
     def data_path(self) -> str:
-        """Where the data files are."""
+        """Where the data files are.
+
+        >>> getfixture("lake").data_path.endswith("metadata.ducklake.files/")
+        True
+        """
         return self._config.data_path
 
     @property
@@ -315,6 +319,15 @@ class Lake:
     def commit(self) -> None:
         """COMMIT: makes the snapshot of what was changed since `begin()`.
 
+        >>> lake = getfixture("lake")
+        >>> lake.begin()
+        >>> table = lake.create_table("t", {"a": "int"})
+        >>> table.insert([(1,)])
+        1
+        >>> lake.commit()
+        >>> lake.version
+        1
+
         Raises:
             TransactionError: No transaction is running, or a statement of it failed while it ran.
             ConflictError: Others committed something that cannot be combined with it; nothing was written.
@@ -337,6 +350,13 @@ class Lake:
 
     def rollback(self) -> None:
         """ROLLBACK: forgets what was changed since `begin()`.
+
+        >>> lake = getfixture("lake")
+        >>> lake.begin()
+        >>> table = lake.create_table("t", {"a": "int"})
+        >>> lake.rollback()
+        >>> lake.tables()
+        []
 
         Raises:
             TransactionError: No transaction is running.
@@ -383,7 +403,15 @@ class Lake:
     def set_commit_message(
         self, author: str | None, message: str | None, *, extra_info: str | None = None
     ) -> None:
-        """Says who makes the running transaction, and why."""
+        """Says who makes the running transaction, and why.
+
+        >>> lake = getfixture("lake")
+        >>> with lake.transaction():
+        ...     lake.create_schema("s")
+        ...     lake.set_commit_message("Ada", "a place for the raw data")
+        >>> lake.snapshots().select("author", "commit_message").collect()[-1]
+        Row(author='Ada', commit_message='a place for the raw data')
+        """
         self._require_open()
         if self._transaction is None:
             raise TransactionError(
@@ -404,7 +432,14 @@ class Lake:
         return [schema.name for schema in self._view().schemas()]
 
     def tables(self, schema: str | None = None) -> list[str]:
-        """The tables of a schema, or of all, as `schema.table`."""
+        """The tables of a schema, or of all, as `schema.table`.
+
+        >>> lake = getfixture("lake")
+        >>> lake.create_schema("s")
+        >>> table, other = lake.create_table("t", {"a": "int"}), lake.create_table("s.u", {"a": "int"})
+        >>> lake.tables(), lake.tables("s")
+        (['main.t', 's.u'], ['s.u'])
+        """
         view = self._view()
         return [
             _dotted(each, name) for each in _chosen(view, schema) for name in sorted(view.table_names(each))
@@ -424,7 +459,13 @@ class Lake:
         return sorted(names)
 
     def view(self, name: Name) -> ViewDef:
-        """What a view is: its SQL text, its column aliases and its comment."""
+        """What a view is: its SQL text, its column aliases and its comment.
+
+        >>> lake = getfixture("lake")
+        >>> lake.create_view("v", "SELECT 1 AS a")
+        >>> lake.view("v").sql
+        'SELECT 1 AS a'
+        """
         tx = self._view()
         schema, view_name = self._resolve(tx, name, "view")
         return ddl.get_view(tx, schema, view_name)
@@ -478,6 +519,14 @@ class Lake:
         self, text: str, dialect: str = "spark", args: Mapping[str, Any] | Sequence[Any] | None = None
     ) -> DataFrame:
         """Runs SQL: queries over the lake's tables and the session's, and statements that change the lake.
+
+        >>> lake = getfixture("lake")
+        >>> lake.sql("CREATE TABLE t AS SELECT id AS a FROM range(3)").collect()
+        [Row(Count=3)]
+        >>> lake.sql("SELECT sum(a) AS s FROM t WHERE a > :low", args={"low": 0}).collect()
+        [Row(s=3)]
+        >>> lake.sql("FROM t SELECT a::VARCHAR || '!' AS x ORDER BY a LIMIT 1", dialect="duckdb").collect()
+        [Row(x='0!')]
 
         Args:
             text: One statement, or several with `;` between them, which run in order.
@@ -546,12 +595,27 @@ class Lake:
     # Schemas, tables, views and macros.
 
     def create_schema(self, name: str, *, if_not_exists: bool = False) -> None:
-        """CREATE SCHEMA. The name is taken as it is, dots and quotes included."""
+        """CREATE SCHEMA. The name is taken as it is, dots and quotes included.
+
+        >>> lake = getfixture("lake")
+        >>> lake.create_schema("raw")
+        >>> lake.create_schema("raw", if_not_exists=True)
+        >>> lake.schemas()
+        ['main', 'raw']
+        """
         with self._change() as tx:
             ddl.create_schema(tx, name, if_not_exists=if_not_exists)
 
     def drop_schema(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> None:
-        """DROP SCHEMA; with `cascade`, all that is in it."""
+        """DROP SCHEMA; with `cascade`, all that is in it.
+
+        >>> lake = getfixture("lake")
+        >>> lake.create_schema("raw")
+        >>> table = lake.create_table("raw.t", {"a": "int"})
+        >>> lake.drop_schema("raw", cascade=True)
+        >>> lake.schemas()
+        ['main']
+        """
         with self._change() as tx:
             ddl.drop_schema(tx, name, cascade=cascade, if_exists=if_exists)
 
@@ -619,7 +683,15 @@ class Lake:
             return handle
 
     def drop_table(self, name: Name, *, if_exists: bool = False) -> None:
-        """DROP TABLE."""
+        """DROP TABLE.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> lake.drop_table("t")
+        >>> lake.drop_table("t", if_exists=True)
+        >>> lake.at(version=1).tables()
+        ['main.t']
+        """
         with self._change() as tx:
             schema, own = self._resolve(tx, name)
             ddl.drop_table(tx, schema, own, if_exists=if_exists)
@@ -636,6 +708,12 @@ class Lake:
         or_replace: bool = False,
     ) -> None:
         """CREATE VIEW. The text is kept in DuckDB's dialect, which everybody who shares the lake can read.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> lake.create_view("v", "SELECT a * 2 AS twice FROM t")
+        >>> table.insert([(1, "x")]), lake.table("v").collect()
+        (1, [Row(twice=2)])
 
         Args:
             name: `view` or `schema.view`.
@@ -663,19 +741,40 @@ class Lake:
             )
 
     def drop_view(self, name: Name, *, if_exists: bool = False) -> None:
-        """DROP VIEW."""
+        """DROP VIEW.
+
+        >>> lake = getfixture("lake")
+        >>> lake.create_view("v", "SELECT 1 AS a")
+        >>> lake.drop_view("v")
+        >>> lake.views()
+        []
+        """
         with self._change() as tx:
             schema, own = self._resolve(tx, name, "view")
             ddl.drop_view(tx, schema, own, if_exists=if_exists)
 
     def rename_view(self, name: Name, new_name: str) -> None:
-        """ALTER VIEW RENAME TO; the new name is in the same schema."""
+        """ALTER VIEW RENAME TO; the new name is in the same schema.
+
+        >>> lake = getfixture("lake")
+        >>> lake.create_view("v", "SELECT 1 AS a")
+        >>> lake.rename_view("v", "w")
+        >>> lake.views()
+        ['main.w']
+        """
         with self._change() as tx:
             schema, own = self._resolve(tx, name, "view")
             ddl.rename_view(tx, schema, own, new_name)
 
     def comment_view(self, name: Name, comment: str | None) -> None:
-        """COMMENT ON VIEW; None removes it."""
+        """COMMENT ON VIEW; None removes it.
+
+        >>> lake = getfixture("lake")
+        >>> lake.create_view("v", "SELECT 1 AS a")
+        >>> lake.comment_view("v", "always one")
+        >>> lake.view("v").comment
+        'always one'
+        """
         with self._change() as tx:
             schema, own = self._resolve(tx, name, "view")
             ddl.comment_view(tx, ddl.get_view(tx, schema, own), comment)
@@ -723,7 +822,14 @@ class Lake:
             ddl.create_macro(tx, schema, own, impls, if_not_exists=if_not_exists, or_replace=or_replace)
 
     def drop_macro(self, name: Name, *, table: bool = False, if_exists: bool = False) -> None:
-        """DROP MACRO, or DROP MACRO TABLE with `table`."""
+        """DROP MACRO, or DROP MACRO TABLE with `table`.
+
+        >>> lake = getfixture("lake")
+        >>> lake.create_macro("add", "a + b", ["a", "b"])
+        >>> lake.drop_macro("add")
+        >>> lake.macros()
+        []
+        """
         with self._change() as tx:
             schema, own = self._resolve(tx, name, "macro")
             ddl.drop_macro(tx, schema, own, table=table, if_exists=if_exists)
@@ -751,7 +857,13 @@ class Lake:
                 ddl.set_option(tx, option, value)
 
     def get_option(self, option: str, *, schema: str | None = None, table: Name | None = None) -> str | None:
-        """The value of an option that is in force for a table, a schema or the lake; None when it has its default."""
+        """The value of an option that is in force for a table, a schema or the lake; None when it has its default.
+
+        >>> lake = getfixture("lake")
+        >>> lake.set_option("parquet_compression", "zstd")
+        >>> lake.get_option("parquet_compression"), lake.get_option("parquet_version")
+        ('zstd', None)
+        """
         key, _ = option_def(option)
         tx = self._view()
         if table is not None:
@@ -814,6 +926,13 @@ class Lake:
     ) -> DataFrame:
         """The rows that were added to a table from one snapshot to another, new versions of updated rows too.
 
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.insert([(1, "x"), (2, "y")]), table.update({"b": "'z'"}, "a = 2")
+        (2, 1)
+        >>> lake.table_insertions("t", 3, 3, virtual_columns=["rowid"]).collect()
+        [Row(a=2, b='z', rowid=1)]
+
         Args:
             name: `table` or `schema.table`.
             start: The first snapshot, as in `table_changes`.
@@ -836,6 +955,13 @@ class Lake:
     ) -> DataFrame:
         """The rows that were removed from a table from one snapshot to another, old versions of updated rows too.
 
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.insert([(1, "x"), (2, "y")]), table.delete("a = 2")
+        (2, 1)
+        >>> lake.table_deletions("t", 3, 3).collect()
+        [Row(a=2, b='y')]
+
         Args:
             name: `table` or `schema.table`.
             start: The first snapshot, as in `table_changes`.
@@ -848,7 +974,13 @@ class Lake:
         return feeds.deletions(self, name, start, end, virtual_columns, timestamp_ns)
 
     def snapshots(self) -> DataFrame:
-        """All snapshots, with the columns and values of the extension's `snapshots()`; newer ones than its own too."""
+        """All snapshots, with the columns and values of the extension's `snapshots()`; newer ones than its own too.
+
+        >>> lake = getfixture("lake")
+        >>> lake.create_schema("s")
+        >>> lake.snapshots().select("snapshot_id", "changes").collect()[-1]
+        Row(snapshot_id=1, changes={'schemas_created': ['s']})
+        """
         return self.spark.createDataFrame(
             self._snapshot_values(),
             "snapshot_id bigint, snapshot_time timestamp, schema_version bigint, changes map<string, array<string>>, "
@@ -883,15 +1015,31 @@ class Lake:
         return rows[::-1]
 
     def current_snapshot(self) -> DataFrame:
-        """The id of the snapshot that reads see now, as one row."""
+        """The id of the snapshot that reads see now, as one row.
+
+        >>> getfixture("lake").current_snapshot().collect()
+        [Row(id=0)]
+        """
         return self.spark.createDataFrame([(self.version,)], "id bigint")
 
     def last_committed_snapshot(self) -> DataFrame:
-        """The id of the last snapshot that this handle committed, or NULL, as one row."""
+        """The id of the last snapshot that this handle committed, or NULL, as one row.
+
+        >>> lake = getfixture("lake")
+        >>> lake.create_schema("s")
+        >>> lake.last_committed_snapshot().collect()
+        [Row(id=1)]
+        """
         return self.spark.createDataFrame([(self._last_committed,)], "id bigint")
 
     def options(self) -> DataFrame:
-        """The options that are set, with the columns and values of the extension's `options()`."""
+        """The options that are set, with the columns and values of the extension's `options()`.
+
+        >>> lake = getfixture("lake")
+        >>> lake.set_option("target_file_size", "100MB")
+        >>> lake.options().where("option_name = 'target_file_size'").select("value", "scope").collect()
+        [Row(value='100000000', scope='GLOBAL')]
+        """
         tx = self._view()
         schemas = {schema.schema_id: schema for schema in tx.schemas()}
         rows = []
@@ -909,7 +1057,11 @@ class Lake:
         )
 
     def settings(self) -> DataFrame:
-        """The kind of catalog, the version of this package, and the data path."""
+        """The kind of catalog, the version of this package, and the data path.
+
+        >>> getfixture("lake").settings().select("catalog_type").collect()
+        [Row(catalog_type='duckdb')]
+        """
         from ducklake_spark import __version__
 
         return self.spark.createDataFrame(
@@ -933,6 +1085,12 @@ class Lake:
         self, name: Name, *, version: int | None = None, timestamp: Timestamp | None = None
     ) -> DataFrame:
         """The files of a table, with the columns of the extension's `ducklake_list_files()`.
+
+        >>> lake = getfixture("lake")
+        >>> lake.set_option("data_inlining_row_limit", 0)
+        >>> table = lake.create_table("t", {"a": "int"})
+        >>> table.insert([(1,)]), lake.list_files("t").count()
+        (1, 1)
 
         Args:
             name: `table` or `schema.table`.

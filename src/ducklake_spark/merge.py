@@ -14,11 +14,13 @@ from pyspark.sql import functions as F
 from ducklake_spark.catalog import ddl
 from ducklake_spark.errors import ConflictError, InvalidInputError
 from ducklake_spark.format.columns import find
+from ducklake_spark.format.edits import DeleteRows
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.reading import read
 from ducklake_spark.schema import data_type_of
-from ducklake_spark.write.insert import ROW_ID, Target, row_count, rows_to_add
+from ducklake_spark.write.insert import ROW_ID, Added, Target, row_count, rows_to_add
+from ducklake_spark.write.jobs import side_by_side
 from ducklake_spark.write.rowlevel import (
     HIDDEN,
     PLACE,
@@ -227,25 +229,37 @@ class _Run:
 
     def run(self) -> MergeResult:
         changes = self._changes()
-        result = MergeResult()
-        if changes is not None:
-            self._require_single(changes)
-            updates = [i for i, clause in enumerate(self.clauses) if clause.action == "update"]
-            updated = changes.where(F.col(_CLAUSE).isin(updates)) if updates else None
-            target = self._target(has_row_ids=True)
-            added = None
-            if updated is not None:
-                added = rows_to_add(target, updated.drop(_CLAUSE, *HIDDEN), lambda: self.lake.spark)
-            deletes, count = delete_matching(target, changes)
-            if deletes is not None:
-                self.tx.apply(deletes)
-            if added is not None:
-                self.tx.apply(added)
-            result = MergeResult(updated=row_count(added), deleted=count - row_count(added))
-        inserted = self._inserted()
-        if inserted is not None:
-            self.tx.apply(inserted)
-        return MergeResult(row_count(inserted), result.updated, result.deleted)
+        if changes is None:
+            inserted = self._inserted()
+            replaced: tuple[Added, DeleteRows | None, int] = (None, None, 0)
+        else:
+            _, (replaced, inserted) = side_by_side(
+                lambda: self._require_single(changes),
+                lambda: side_by_side(lambda: self._replaced(changes), self._inserted),
+            )
+        added, deletes, count = replaced
+        for change in (deletes, added, *inserted):
+            if change is not None:
+                self.tx.apply(change)
+        updated = row_count(added)
+        return MergeResult(sum(map(row_count, inserted)), updated, count - updated)
+
+    def _replaced(self, changes: Any) -> tuple[Added, DeleteRows | None, int]:
+        """The new versions of changed rows, the deletes of the old ones, and how many those are."""
+        updates = [i for i, clause in enumerate(self.clauses) if clause.action == "update"]
+        target = self._target(has_row_ids=True)
+        added, (deletes, count) = side_by_side(
+            lambda: (
+                self._to_add(target, changes.where(F.col(_CLAUSE).isin(updates)).drop(_CLAUSE, *HIDDEN))
+                if updates
+                else None
+            ),
+            lambda: delete_matching(target, changes),
+        )
+        return added, deletes, count
+
+    def _to_add(self, target: Target, rows: Any) -> Added:
+        return rows_to_add(target, rows, lambda: self.lake.spark)
 
     def _target(self, *, has_row_ids: bool = False) -> Target:
         schema = self.tx.schema_of(self.table.schema_id)
@@ -329,10 +343,10 @@ class _Run:
                 f"row of the target ({shown}) and would change it. Make the source unique, or narrow the condition."
             )
 
-    def _inserted(self) -> Any:
+    def _inserted(self) -> list[Added]:
         clauses = [(i, clause) for i, clause in enumerate(self.clauses) if clause.kind == "not matched"]
         if not clauses:
-            return None
+            return []
         matched = self.matched
         if matched is None:
             # By number: so the table is joined with the source, which may be small, and not the source with the table.
@@ -342,8 +356,9 @@ class _Run:
         matched = F.broadcast(matched) if self.is_small else matched
         rows = self.source.join(matched, self._of_source(_NUMBER) == F.col(_COUNT), "left_anti")
         rows = rows.withColumn(_CLAUSE, self._clause_of("not matched"))
-        rows = rows.where(F.col(_CLAUSE).isNotNull()).localCheckpoint().alias(self.source_name)
-        added = None
+        rows = rows.where(F.col(_CLAUSE).isNotNull())
+        rows = (rows if len(clauses) == 1 else rows.localCheckpoint()).alias(self.source_name)
+        added = []
         for i, clause in clauses:
             chosen = rows.where(F.col(_CLAUSE) == i)
             if clause.values is None:
@@ -351,12 +366,7 @@ class _Run:
             else:
                 values = assigned_values(clause.values, self.table, prefix=ticked(self.source_name))
                 columns = [value.alias(name) for name, value in values.items()]
-            part = rows_to_add(self._target(), chosen.select(*columns), lambda: self.lake.spark)
-            if part is None:
-                continue
-            if added is not None:
-                self.tx.apply(added)
-            added = part
+            added.append(self._to_add(self._target(), chosen.select(*columns)))
         return added
 
 

@@ -71,7 +71,13 @@ class Table:
 
     @property
     def columns(self) -> list[str]:
-        """The names of its columns."""
+        """The names of its columns.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.columns
+        ['a', 'b']
+        """
         return [column.name for column in self.definition.columns]
 
     @property
@@ -150,17 +156,38 @@ class Table:
             )
 
     def drop_column(self, name: Name, *, if_exists: bool = False) -> None:
-        """DROP COLUMN, also of a field."""
+        """DROP COLUMN, also of a field.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.drop_column("b")
+        >>> table.columns
+        ['a']
+        """
         with self._change() as (tx, table):
             ddl.drop_column(tx, table, _path(table, name), if_exists=if_exists)
 
     def rename_column(self, name: Name, new_name: str) -> None:
-        """RENAME COLUMN, also of a field; the new name is one part, taken as it is."""
+        """RENAME COLUMN, also of a field; the new name is one part, taken as it is.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.rename_column("b", "text")
+        >>> table.columns
+        ['a', 'text']
+        """
         with self._change() as (tx, table):
             ddl.rename_column(tx, table, _path(table, name), new_name)
 
     def set_type(self, name: Name, type: Any) -> None:
-        """SET TYPE: a wider type that keeps every value; also of fields, elements, keys and values."""
+        """SET TYPE: a wider type that keeps every value; also of fields, elements, keys and values.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.set_type("a", "bigint")
+        >>> table.types
+        {'a': 'BIGINT', 'b': 'VARCHAR'}
+        """
         with self._change() as (tx, table):
             path, wanted = _path(table, name), data_type_of(type)
             if not _is_read_as(resolve(table.columns, path, table.name).data_type, wanted):
@@ -168,16 +195,39 @@ class Table:
             ddl.set_type(tx, table, path, wanted)
 
     def set_default(self, name: Name, default: Any) -> None:
-        """SET DEFAULT for rows to come; an `Expression` is computed for each row."""
+        """SET DEFAULT for rows to come; an `Expression` is computed for each row.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.set_default("b", "none")
+        >>> table.insert([{"a": 1}]), table.to_df().collect()
+        (1, [Row(a=1, b='none')])
+        """
         with self._change() as (tx, table):
             ddl.set_default(tx, table, _path(table, name), default)
 
     def drop_default(self, name: Name) -> None:
-        """DROP DEFAULT."""
+        """DROP DEFAULT.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.set_default("b", "none")
+        >>> table.drop_default("b")
+        >>> table.insert([{"a": 1}]), table.to_df().collect()
+        (1, [Row(a=1, b=None)])
+        """
         self.set_default(name, None)
 
     def set_not_null(self, name: Name) -> None:
         """SET NOT NULL.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.set_not_null("a")
+        >>> table.insert([{"b": "x"}])
+        Traceback (most recent call last):
+        ...
+        ducklake_spark.errors.ConstraintError: NOT NULL constraint failed: column "a" of table "t" got a NULL. ...
 
         Raises:
             ConstraintError: The column holds NULL.
@@ -203,18 +253,39 @@ class Table:
         return bool(frame.where(F.col(name).isNull()).limit(1).count())
 
     def drop_not_null(self, name: Name) -> None:
-        """DROP NOT NULL."""
+        """DROP NOT NULL.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.set_not_null("a")
+        >>> table.drop_not_null("a")
+        >>> table.insert([{"b": "x"}])
+        1
+        """
         with self._change() as (tx, table):
             ddl.set_nulls_allowed(tx, table, _path(table, name), True, has_nulls=lambda *_: False)
 
     # Rows.
 
     def to_df(self, version: int | None = None, timestamp: Timestamp | None = None) -> DataFrame:
-        """The table as a DataFrame, pinned to the snapshot at which it is made; see `Lake.table`."""
+        """The table as a DataFrame, pinned to the snapshot at which it is made; see `Lake.table`.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.insert([(1, "x")]), table.insert([(2, "y")])
+        (1, 1)
+        >>> table.to_df(version=2).collect()
+        [Row(a=1, b='x')]
+        """
         return self._lake.table((self._schema_name, self._name), version, timestamp)
 
     def truncate(self) -> int:
         """Removes all rows in one snapshot; earlier snapshots keep them.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.insert([(1, "x"), (2, "y")]), table.truncate(), table.to_df().count()
+        (2, 2, 0)
 
         Returns:
             How many rows.
@@ -330,6 +401,7 @@ class Table:
         """
         from ducklake_spark.reading import read
         from ducklake_spark.write.insert import Target, rows_to_add
+        from ducklake_spark.write.jobs import side_by_side
         from ducklake_spark.write.rowlevel import HIDDEN, changed_rows, delete_matching, mentioned
 
         if not assignments:
@@ -342,8 +414,10 @@ class Table:
             changed = changed_rows(matching, assignments, table)
             schema = tx.schema_of(table.schema_id)
             target = Target(tx, schema, table, self._lake.data_path, has_row_ids=True)
-            added = rows_to_add(target, changed.drop(*HIDDEN), lambda: self._lake.spark)
-            change, count = delete_matching(target, changed)
+            added, (change, count) = side_by_side(
+                lambda: rows_to_add(target, changed.drop(*HIDDEN), lambda: self._lake.spark),
+                lambda: delete_matching(target, changed),
+            )
             if change is not None:
                 tx.apply(change)
             _apply(tx, added)
@@ -351,6 +425,15 @@ class Table:
 
     def merge(self, source: DataFrame, on: str | Column, *, merge_schema: bool = False) -> MergeBuilder:
         """Begins a merge; see `MergeBuilder`.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.insert([(1, "old")])
+        1
+        >>> source = lake.spark.createDataFrame([(1, "new"), (2, "new")], "a INT, b STRING")
+        >>> merge = table.merge(source, "target.a = source.a").when_matched().update_all()
+        >>> merge.when_not_matched().insert_all().execute()
+        MergeResult(inserted=1, updated=1, deleted=0)
 
         Args:
             source: The rows to merge in.
@@ -480,18 +563,40 @@ class Table:
     # The table itself.
 
     def rename(self, new_name: str) -> None:
-        """RENAME TO, in the same schema. The handle follows."""
+        """RENAME TO, in the same schema. The handle follows.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.rename("u")
+        >>> table.name, lake.tables()
+        ('u', ['main.u'])
+        """
         with self._change() as (tx, table):
             ddl.rename_table(tx, table, new_name)
         self._lake._on_rollback(functools.partial(setattr, self, "_name", self._name))
         self._name = new_name
 
     def drop(self) -> None:
-        """DROP TABLE."""
+        """DROP TABLE.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.drop()
+        >>> lake.tables()
+        []
+        """
         self._lake.drop_table((self._schema_name, self._name))
 
     def set_comment(self, comment: str | None, *, column: Name | None = None) -> None:
-        """COMMENT ON TABLE, or on a column; None removes it."""
+        """COMMENT ON TABLE, or on a column; None removes it.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.set_comment("all that we know")
+        >>> table.set_comment("in words", column="b")
+        >>> table.comment
+        'all that we know'
+        """
         with self._change() as (tx, table):
             if column is None:
                 ddl.comment_table(tx, table, comment)
@@ -499,27 +604,64 @@ class Table:
                 ddl.comment_column(tx, table, _path(table, column), comment)
 
     def set_partitioned_by(self, *keys: str) -> None:
-        """SET PARTITIONED BY keys such as `region`, `year(at)` or `bucket(16, id)`; for files to come."""
+        """SET PARTITIONED BY keys such as `region`, `year(at)` or `bucket(16, id)`; for files to come.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"at": "timestamp", "id": "bigint"})
+        >>> table.set_partitioned_by("year(at)", "bucket(16, id)")
+        >>> table.partitioned_by
+        ['year("at")', 'bucket(16, id)']
+        """
         with self._change() as (tx, table):
             ddl.set_partitioned_by(tx, table, keys)
 
     def reset_partitioned_by(self) -> None:
-        """RESET PARTITIONED BY."""
+        """RESET PARTITIONED BY.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.set_partitioned_by("b")
+        >>> table.reset_partitioned_by()
+        >>> table.partitioned_by
+        []
+        """
         with self._change() as (tx, table):
             ddl.reset_partitioned_by(tx, table)
 
     def set_sorted_by(self, *keys: str) -> None:
-        """SET SORTED BY expressions such as `at DESC NULLS FIRST`; for files to come."""
+        """SET SORTED BY expressions such as `at DESC NULLS FIRST`; for files to come.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.set_sorted_by("a DESC", "b")
+        >>> len(table.sorted_by)
+        2
+        """
         with self._change() as (tx, table):
             ddl.set_sorted_by(tx, table, keys)
 
     def reset_sorted_by(self) -> None:
-        """RESET SORTED BY."""
+        """RESET SORTED BY.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.set_sorted_by("a")
+        >>> table.reset_sorted_by()
+        >>> table.sorted_by
+        []
+        """
         with self._change() as (tx, table):
             ddl.reset_sorted_by(tx, table)
 
     def set_option(self, option: str, value: Any) -> None:
-        """Sets an option for this table."""
+        """Sets an option for this table.
+
+        >>> lake = getfixture("lake")
+        >>> table = lake.create_table("t", {"a": "int", "b": "varchar"})
+        >>> table.set_option("parquet_compression", "zstd")
+        >>> lake.get_option("parquet_compression", table="t")
+        'zstd'
+        """
         self._lake.set_option(option, value, table=(self._schema_name, self._name))
 
     # Inside.
