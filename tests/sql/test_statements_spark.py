@@ -46,6 +46,32 @@ def test_types_mean_what_they_mean_in_spark(shared: Lake) -> None:
     )  # fmt: skip
 
 
+def test_a_table_like_another(shared: Lake) -> None:
+    shared.sql(
+        "CREATE TABLE model (id BIGINT NOT NULL COMMENT 'the key', at TIMESTAMP DEFAULT now(), n INT DEFAULT 7, "
+        "s STRUCT<x: ARRAY<INT>>) PARTITIONED BY (year(at), bucket(4, id)) COMMENT 'the first'"
+    )
+    shared["model"].set_sorted_by("n DESC")
+    shared.sql("INSERT INTO model (id) VALUES (1)")
+    shared.sql("CREATE TABLE IF NOT EXISTS alike LIKE lake.main.model")
+    alike, model = shared["alike"], shared["model"]
+    assert (alike.types, alike.partitioned_by, alike.sorted_by, alike.comment) == (
+        model.types, model.partitioned_by, model.sorted_by, "the first"
+    )  # fmt: skip
+    facts = [
+        [
+            (c.name, c.nulls_allowed, c.default_value, c.default_value_type, c.comment)
+            for c in table.definition.columns
+        ]
+        for table in (alike, model)
+    ]
+    assert facts[0] == facts[1]
+    shared.sql("INSERT INTO alike (id) VALUES (2)")
+    assert rows(shared, "SELECT id, at IS NOT NULL, n FROM alike") == [(2, True, 7)]
+    with pytest.raises(DuckLakeError, match=r"modle.*model"):
+        shared.sql("CREATE TABLE other LIKE modle")
+
+
 def test_tables_are_made_as_spark_users_write_them(shared: Lake) -> None:
     shared.sql("CREATE SCHEMA IF NOT EXISTS lake.sales; CREATE DATABASE IF NOT EXISTS sales")
     shared.sql(
@@ -267,7 +293,7 @@ def test_rows_that_went_in_by_sql_are_what_duckdb_reads(shared: Lake) -> None:
         ("CREATE TABLE x (a INT) LOCATION '/x'", "LOCATION"),
         ("CREATE TABLE x (a INT) TBLPROPERTIES ('a' = 'b')", "set_option"),
         ("CREATE TABLE x (a INT) CLUSTERED BY (a) INTO 4 BUCKETS", "bucket"),
-        ("CREATE TABLE x LIKE y", "LIKE"),
+        ("CREATE TABLE x (a INT) LIKE ref", "LIKE"),
         ("CREATE EXTERNAL TABLE x (a INT)", "EXTERNAL"),
         ("CREATE TEMPORARY VIEW x AS SELECT 1", "createOrReplaceTempView"),
         ("CREATE FUNCTION f AS 'com.x.F'", "parameters"),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.errors import InvalidInputError, NotFoundError
+from ducklake_spark.format.duckdb_sql import Expression
 from ducklake_spark.format.types import duckdb_name, fold, quote
 from ducklake_spark.scan.types import choices_of, user_type
 from ducklake_spark.sql import nodes
@@ -34,6 +35,9 @@ def create_table(context: Context, node: nodes.CreateTable) -> int | None:
     name = context.name(node.name)
     if node.if_not_exists and name in context.lake:
         return None if node.query is None else 0
+    if node.like is not None:
+        _create_alike(context, name, node, context.lake[context.name(node.like)])
+        return None
     frame = None
     if node.query is None:
         columns = [(column.path[0], _type_text(column)) for column in node.columns]
@@ -62,6 +66,31 @@ def create_table(context: Context, node: nodes.CreateTable) -> int | None:
             return None
         with context.running():
             return table.insert(frame) if node.with_data else 0
+
+
+def _create_alike(context: Context, name: nodes.Name, node: nodes.CreateTable, model: Table) -> None:
+    """CREATE TABLE ... LIKE: columns with what they have, and keys; no rows."""
+    columns = model.definition.columns
+    with context.one_statement():
+        table = context.lake.create_table(
+            name,
+            [(column.name, duckdb_name(column.data_type)) for column in columns],
+            partitioned_by=model.partitioned_by,
+            sorted_by=model.sorted_by,
+            not_null=[column.name for column in columns if not column.nulls_allowed],
+            defaults={
+                column.name: Expression(column.default_value)
+                if column.default_value_type == "expression"
+                else column.default_value
+                for column in columns
+                if column.default_value is not None
+            },
+            comment=model.comment,
+            or_replace=node.or_replace,
+        )
+        for column in columns:
+            if column.comment is not None:
+                table.set_comment(column.comment, column=(column.name,))
 
 
 def _type_text(column: nodes.Column) -> str:

@@ -72,6 +72,14 @@ class DdlGrammar(Words):
         columns: tuple[nodes.Column, ...] = ()
         if self._match(TokenType.L_PAREN, advance=False) and not self._query_in_parens():
             columns = self._wrapped_list(self._column_of_table)
+        if self._is_spark and not columns and self._take("LIKE"):
+            like = self._need_name()
+            if self._take("USING"):
+                self._table_format()
+            self._need_end()
+            return nodes.CreateTable(
+                name, (), None, if_not_exists=if_not_exists, or_replace=or_replace, like=like
+            )
         if self._at("LIKE"):
             self._refuse("CREATE TABLE ... LIKE", "use CREATE TABLE ... AS SELECT * FROM ... LIMIT 0")
         partitioned_by: tuple[str, ...] = ()

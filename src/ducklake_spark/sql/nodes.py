@@ -55,6 +55,8 @@ class CreateTable:
     with_data: bool = True
     if_not_exists: bool = False
     or_replace: bool = False
+    like: Name | None = None
+    """A table whose columns and keys it takes."""
 
 
 @dataclass(frozen=True)
