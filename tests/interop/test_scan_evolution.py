@@ -94,6 +94,33 @@ def test_promotions_twice_and_nested(make_lake: MakeLake) -> None:
     assert lake.check("t") > 10
 
 
+@pytest.mark.parametrize("old", ["DECIMAL(5,2)", "DATE", "TIMESTAMP", "BIGINT", "TIMESTAMP_MS"])
+def test_columns_that_change_in_the_transaction_of_their_rows(make_lake: MakeLake, old: str) -> None:
+    """The files before the change are of the snapshot that has it."""
+    lake = make_lake(data_inlining_row_limit=0)
+    sample = SAMPLES.get(old, "100")
+    names = [f"c{i}" for i in range(len(PROMOTIONS[old]))]
+    values = ", ".join([sample] * len(names))
+    lake.write(
+        f"CREATE TABLE t({', '.join(f'{name} {old}' for name in names)}, s STRUCT(x INTEGER, l {old}[]))",
+        f"INSERT INTO t VALUES ({values}, {{'x': 0, 'l': [{sample}]}})",
+        "BEGIN",
+        f"INSERT INTO t VALUES ({values}, {{'x': 1, 'l': [{sample}, NULL]}})",
+        *(
+            f"ALTER TABLE t ALTER {name} SET TYPE {new}"
+            for name, new in zip(names, PROMOTIONS[old], strict=True)
+        ),
+        "ALTER TABLE t ADD COLUMN s.y INTEGER DEFAULT 5",
+        f"INSERT INTO t VALUES ({values}, {{'x': 2, 'l': [{sample}], 'y': 3}})",
+        "ALTER TABLE t ADD COLUMN u UUID DEFAULT '550e8400-e29b-41d4-a716-446655440000'",
+        "COMMIT",
+        f"INSERT INTO t VALUES ({values}, {{'x': 4, 'l': NULL, 'y': NULL}}, NULL)",
+        "DELETE FROM t WHERE s.x = 2",
+    )
+    assert lake.check("t") > 6
+    assert lake.read("t").where("s.y = 5").count() == 2
+
+
 def test_times_promoted_twice(make_lake: MakeLake) -> None:
     lake = make_lake(data_inlining_row_limit=0)
     steps = {

@@ -19,7 +19,7 @@ from ducklake_spark.scan import connect
 from ducklake_spark.scan.deletes import vector_positions
 from ducklake_spark.scan.feed import Feed, FeedFile, Positions
 from ducklake_spark.scan.inlined import decode, frame_of
-from ducklake_spark.scan.mapped import Types, must_be_asked, types_of
+from ducklake_spark.scan.mapped import Types, history_of, must_be_asked, types_before, types_of
 from ducklake_spark.scan.plan import name_maps
 from ducklake_spark.scan.recipe import (
     FIELD_ID,
@@ -260,7 +260,11 @@ class ChangeReader:
         return list(found.items())
 
     def _types(self, file: FeedFile) -> Types:
-        if file.mapping_id is None or not must_be_asked(self.columns):
+        if file.mapping_id is None:
+            if file.begin_snapshot not in self.plan.boundaries:
+                return ()
+            return types_before(file.path, self.plan.history, file.begin_snapshot) or ()
+        if not must_be_asked(self.columns):
             return ()
         return types_of(file.path, self.maps[file.mapping_id], self.columns)
 
@@ -269,8 +273,9 @@ class ChangeReader:
         by_id = way.mapping_id is None
         inside = min(file.begin_snapshot for file in files) if self.plan.boundaries and by_id else None
         names = None if way.mapping_id is None else replace(self.maps[way.mapping_id], types=dict(way.types))
+        history = history_of(way.types, self.plan.history) if by_id and way.types else self.plan.history
         return [
-            recipe(column, choices, history=self.plan.history, snapshot_id=inside, names=names)
+            recipe(column, choices, history=history, snapshot_id=inside, names=names)
             for column in self.columns
         ]
 

@@ -1,119 +1,108 @@
-"""Files that were added to the lake and know its columns by name only: the types that they really have.
+"""Files of which the catalog does not say in which types they keep a table's columns.
 
-DuckDB's reader casts whatever a file has. Spark's must be told, and the catalog does not say: where a file may hold
-another unit of time or a narrower number than the column, the file itself is asked, once.
+Files that were added to the lake know columns by name only, in whatever types; DuckDB's reader casts them. And a
+transaction that inserts and then changes columns leaves files as they were before the change, in the snapshot that has
+it. Spark's reader must be told, so these files are asked themselves, once.
 """
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
-
-import duckdb
 
 from ducklake_spark.format.columns import ColumnDef
-from ducklake_spark.scan.recipe import NameMap
-from ducklake_spark.scan.storage import local_path
+from ducklake_spark.scan.footer import NOTHING, Part, read
+from ducklake_spark.scan.recipe import History, NameMap, Node
 
 Types = tuple[tuple[int, str], ...]
-"""Columns and fields, by id, that a file keeps in another type than the table has."""
+"""Columns and fields by id, and the types in which a file keeps them."""
 
 _ASKED = ("uint64", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns")
 """Types of columns for which Spark must know exactly what it reads; others it widens by itself."""
-_UNITS = {"MILLIS": "timestamp_ms", "MICROS": "timestamp", "NANOS": "timestamp_ns"}
-_CONVERTED = {
-    "UINT_8": "uint8",
-    "UINT_16": "uint16",
-    "UINT_32": "uint32",
-    "UINT_64": "uint64",
-    "TIMESTAMP_MILLIS": "timestamp_ms",
-    "TIMESTAMP_MICROS": "timestamp",
-}
+_ANSWERS = (*_ASKED, "uint8", "uint16", "uint32")
 
 
 def must_be_asked(columns: Iterable[ColumnDef]) -> bool:
-    """Whether a table has columns of which a file must tell the type."""
+    """Whether a table has columns of which an added file must tell the type."""
     return any(node.type in _ASKED for column in columns for node in column.walk())
 
 
 def types_of(path: str, names: NameMap, columns: Iterable[ColumnDef]) -> Types:
-    """What a file keeps otherwise than the table; nothing if it is in an object store, or cannot be read at all.
+    """What an added file keeps otherwise than the table.
 
     Args:
         path: The whole path of the file.
         names: How the file calls the columns.
         columns: The table's columns.
     """
-    local = local_path(path)
-    found = _NOTHING if local is None else _read(local)
-    return tuple(sorted(_differing(columns, found, names)))
+    return tuple(sorted(_differing(columns, read(path), names)))
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A column of a file, or a part of one."""
-
-    name: str
-    type: str | None
-    parts: tuple[_Part, ...] = ()
-
-    def named(self, name: str | None) -> _Part | None:
-        return next((part for part in self.parts if part.name == name), None)
-
-
-@functools.lru_cache(maxsize=100_000)
-def _read(path: str) -> _Part:
-    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
-        try:
-            rows = connection.execute(
-                "SELECT name, num_children, converted_type, logical_type FROM parquet_schema(?)",
-                [_literal(path)],
-            ).fetchall()
-        except duckdb.Error:
-            return _NOTHING  # the scan will say what is wrong with it
-    return _tree(iter(rows))
-
-
-def _tree(rows: Iterator[tuple[Any, ...]]) -> _Part:
-    """The next row and, since a parent stands before its children, all that is below it."""
-    name, children, converted, logical = next(rows)
-    return _Part(str(name), _type(converted, logical), tuple(_tree(rows) for _ in range(children or 0)))
-
-
-def _type(converted: str | None, logical: str | None) -> str | None:
-    """A type as the lake calls it, if it is one that matters here."""
-    if (logical or "").startswith("TimestampType"):
-        unit = re.search(r"(MILLIS|MICROS|NANOS)=(?!<null>)", logical or "")
-        return _UNITS.get(unit.group(1)) if unit else None
-    return _CONVERTED.get(converted or "")
-
-
-def _literal(path: str) -> str:
-    """A path in which nothing is a pattern."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)
-
-
-def _differing(columns: Iterable[ColumnDef], found: _Part, names: NameMap) -> Iterator[tuple[int, str]]:
+def _differing(columns: Iterable[ColumnDef], found: Part, names: NameMap) -> Iterator[tuple[int, str]]:
     for column in columns:
-        part = found.named(names.sources.get(column.column_id))
+        wanted = names.sources.get(column.column_id)
+        part = next((part for part in found.parts if part.name == wanted), None)
         if part is not None:
             yield from _in(column, part, names)
 
 
-def _in(node: ColumnDef, found: _Part, names: NameMap) -> Iterator[tuple[int, str]]:
+def _in(node: ColumnDef, found: Part, names: NameMap) -> Iterator[tuple[int, str]]:
     if node.type == "struct":
         yield from _differing(node.children, found, names)
     elif node.type in ("list", "map"):
         # The repeated group that the format wants, with the element, or the key and the value, inside.
-        inner = found.parts[0] if found.parts else _NOTHING
+        inner = found.parts[0] if found.parts else NOTHING
         parts = inner.parts if len(inner.parts) == len(node.children) else found.parts
         for child, part in zip(node.children, parts, strict=False):
             yield from _in(child, part, names)
-    elif node.type in _ASKED and found.type is not None and found.type != node.type:
+    elif node.type in _ASKED and found.type in _ANSWERS and found.type != node.type:
         yield node.column_id, found.type
 
 
-_NOTHING = _Part("", None)
+def types_before(path: str, history: History, at: int) -> Types | None:
+    """The types of all columns of a file from the snapshot that changed some; None if it was written after the change.
+
+    Args:
+        path: The whole path of the file.
+        history: All versions of the table's columns.
+        at: The snapshot of the file, and of the change.
+    """
+    found = {part.field_id: part for part in read(path).walk() if part.field_id in history.versions}
+    if not found:
+        return None
+    types: dict[int, str] = {}
+    is_older = False
+    for column_id, versions in history.versions.items():
+        now = [node.column_type for node in versions if node.begin_snapshot <= at]
+        before = [node.column_type for node in versions if node.begin_snapshot < at]
+        if column_id not in found:
+            is_older = is_older or (bool(now) and not before)
+            continue
+        types[column_id] = (now or [versions[0].column_type])[-1]
+        if (
+            before
+            and before[-1] != types[column_id]
+            and _kept_as(found[column_id], before[-1], types[column_id])
+        ):
+            types[column_id] = before[-1]
+            is_older = True
+    return tuple(sorted(types.items())) if is_older else None
+
+
+def _kept_as(part: Part, before: str, now: str) -> bool:
+    return part.type == _stored(before) != _stored(now)
+
+
+def _stored(column_type: str) -> str:
+    """The type in which the reference keeps a column in files."""
+    if column_type in ("int128", "uint128"):
+        return "float64"
+    return "timestamp" if column_type == "timestamp_s" else column_type
+
+
+def history_of(types: Types, history: History) -> History:
+    """The past of a table as such a file knows it: nothing but its own columns, from the beginning."""
+    parents = {column_id: versions[-1] for column_id, versions in history.versions.items()}
+    return History.of(
+        Node(column_id, 0, text, parents[column_id].parent_column, parents[column_id].column_name)
+        for column_id, text in types
+    )

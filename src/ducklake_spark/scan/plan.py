@@ -6,7 +6,7 @@ when Spark asks for them, with the query's filters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from ducklake_spark.format import paths
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef, is_local
 from ducklake_spark.format.partitioning import PartitionKey
 from ducklake_spark.scan.inlined import InlinedTable
-from ducklake_spark.scan.mapped import Types, must_be_asked, types_of
+from ducklake_spark.scan.mapped import Types, history_of, must_be_asked, types_before, types_of
 from ducklake_spark.scan.recipe import History, NameMap, Node, Recipe, epochs, recipe
 from ducklake_spark.scan.storage import whole_path
 from ducklake_spark.scan.types import TypeChoices
@@ -46,6 +46,8 @@ class GroupKey:
     """Whether the files keep 128-bit integers as decimals."""
     file_ids: tuple[int, ...] | None = None
     """Which files they are, where nothing in the catalog tells them from others."""
+    other_ids: tuple[int, ...] = ()
+    """Those others, which are read in another way."""
 
 
 @dataclass(frozen=True)
@@ -255,23 +257,57 @@ def _groups(
 ) -> Iterator[FileGroup]:
     """One group for one way of reading; more where files with one name map keep a column in several types."""
     key = GroupKey(row[0], bool(row[1]), bool(row[2]), int(row[3]), bool(row[4]))
-    columns = plan.table.columns
-    if key.mapping_id is None or not must_be_asked(columns):
-        yield _group(plan, key, row[5:13], None if key.mapping_id is None else names[key.mapping_id])
-        return
-    map_, found = names[key.mapping_id], dict[Types, list[tuple[Any, ...]]]()
+    totals, columns = row[5:13], plan.table.columns
+    start = plan.boundaries[key.epoch - 1] if key.epoch else None
+    if key.mapping_id is not None:
+        names_of = names[key.mapping_id]
+        if not must_be_asked(columns):
+            yield _group(plan, key, totals, names_of)
+            return
+        found = dict[Types, list[tuple[Any, ...]]]()
+        for path, facts in _listed(store, plan, key):
+            found.setdefault(types_of(path, names_of, columns), []).append(facts)
+        for types, files in found.items():
+            own = key if len(found) == 1 else replace(key, file_ids=_ids(files))
+            yield _group(plan, own, _totals(files), replace(names_of, types=dict(types)))
+    elif start is not None and totals[4] == start:
+        # Files of the very snapshot that changed the columns: were they written before the change?
+        older = dict[Types, list[tuple[Any, ...]]]()
+        for path, facts in _listed(store, plan, key, begin=start):
+            if (before := types_before(path, plan.history, start)) is not None:
+                older.setdefault(before, []).append(facts)
+        for types, files in older.items():
+            own = replace(key, file_ids=_ids(files))
+            yield _group(plan, own, _totals(files), None, history_of(types, plan.history))
+        gone = [facts for files in older.values() for facts in files]
+        if len(gone) < totals[0]:
+            left = (
+                totals[0] - len(gone),
+                totals[1] - sum(f[1] for f in gone),
+                totals[2] - sum(f[2] for f in gone),
+            )
+            yield _group(plan, replace(key, other_ids=_ids(gone)), (*left, *totals[3:]), None)
+    else:
+        yield _group(plan, key, totals, None)
+
+
+def _ids(files: Iterable[tuple[Any, ...]]) -> tuple[int, ...]:
+    return tuple(sorted(facts[0] for facts in files))
+
+
+def _listed(
+    store: Store, plan: ScanPlan, key: GroupKey, begin: int | None = None
+) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """The files of a group, or of a snapshot in it: the whole path, and what `_totals` sums up."""
     where, params = group_condition(plan, key)
-    listed = store.query(
+    where += "" if begin is None else f" AND f.begin_snapshot = {begin}"
+    rows = store.query(
         "SELECT f.path, f.path_is_relative, f.data_file_id, f.file_size_bytes, f.record_count, f.row_id_start, "
         f"f.begin_snapshot FROM ducklake_data_file f WHERE {where}",
         params,
     )
-    for path, relative, *facts in listed:
-        whole = whole_path(paths.join(plan.table_path, path, bool(relative)))
-        found.setdefault(types_of(whole, map_, columns), []).append(tuple(facts))
-    for types, files in found.items():
-        own = key if len(found) == 1 else replace(key, file_ids=tuple(sorted(facts[0] for facts in files)))
-        yield _group(plan, own, _totals(files), replace(map_, types=dict(types)))
+    for path, relative, *facts in rows:
+        yield whole_path(paths.join(plan.table_path, path, bool(relative))), tuple(facts)
 
 
 def _totals(files: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -284,12 +320,18 @@ def _totals(files: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _group(plan: ScanPlan, key: GroupKey, totals: Sequence[Any], names: NameMap | None) -> FileGroup:
+def _group(
+    plan: ScanPlan,
+    key: GroupKey,
+    totals: Sequence[Any],
+    names: NameMap | None,
+    history: History | None = None,
+) -> FileGroup:
     choices = replace(plan.choices, exact_integers=key.exact_integers)
     # The first snapshot of the epoch's files: whatever came later in the epoch makes no difference to reading them.
     inside = int(totals[4]) if plan.boundaries and names is None else None
     recipes = tuple(
-        recipe(column, choices, history=plan.history, snapshot_id=inside, names=names)
+        recipe(column, choices, history=history or plan.history, snapshot_id=inside, names=names)
         for column in plan.table.columns
     )
     return FileGroup(key, recipes, *(int(value) if value is not None else -1 for value in totals))
@@ -394,6 +436,8 @@ def group_condition(plan: ScanPlan, key: GroupKey) -> tuple[str, tuple[Any, ...]
         parts.append(f"NOT ({is_exact(plan)})")
     if key.file_ids is not None:
         parts.append(f"f.data_file_id IN ({', '.join(map(str, key.file_ids))})")
+    if key.other_ids:
+        parts.append(f"f.data_file_id NOT IN ({', '.join(map(str, key.other_ids))})")
     marks = _has_deletes(plan)
     parts.append(f"({marks})" if key.has_deletes else f"NOT ({marks})")
     if plan.boundaries:

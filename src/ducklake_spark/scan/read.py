@@ -305,7 +305,7 @@ class _Reader:
         return connect.relation(self.spark, files, physical, needs_code=needs_code)
 
     def _pending_files(self) -> DataFrame:
-        choices = replace(self.choices, exact_integers=True, infinite_millis=True)
+        choices = replace(self.choices, exact_integers=True, infinite_millis=False)
         recipes = tuple(recipe(column, choices, history=History()) for column in self.columns)
         fields = [part.field for part in recipes if part.field is not None]
         row_id = _internal(ROW_ID_NAME, ROW_ID_FIELD, fields) if "rowid" in self.wanted else None
