@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.catalog.transaction import Transaction
-from ducklake_spark.errors import InvalidInputError, TransactionError
-from ducklake_spark.format.columns import ColumnDef, find, resolve
+from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.format.columns import ColumnDef, find
 from ducklake_spark.format.duckdb_sql import quote_if_needed
 from ducklake_spark.format.edits import EmptyTable, InsertFiles
 from ducklake_spark.format.names import Name, split_name, ticked
 from ducklake_spark.format.objects import TableDef, is_local
-from ducklake_spark.format.types import NESTED, DataType, duckdb_name
+from ducklake_spark.format.types import duckdb_name
 from ducklake_spark.lake import Lake
 from ducklake_spark.schema import data_type_of
 from ducklake_spark.times import Timestamp
@@ -141,13 +141,10 @@ class Table:
         {'a': 'INTEGER', 'st': 'STRUCT("x" INTEGER, "y" DATE)', 'b': 'VARCHAR'}
         """
         with self._change() as (tx, table):
-            path = _path(table, name)
-            if len(path) > 1 and default is not None:
-                _require_no_pending_files(tx, table, path)
             ddl.add_column(
                 tx,
                 table,
-                path,
+                _path(table, name),
                 data_type_of(type),
                 default=default,
                 nulls_allowed=not not_null,
@@ -189,10 +186,7 @@ class Table:
         {'a': 'BIGINT', 'b': 'VARCHAR'}
         """
         with self._change() as (tx, table):
-            path, wanted = _path(table, name), data_type_of(type)
-            if not _is_read_as(resolve(table.columns, path, table.name).data_type, wanted):
-                _require_no_pending_files(tx, table, path)
-            ddl.set_type(tx, table, path, wanted)
+            ddl.set_type(tx, table, _path(table, name), data_type_of(type))
 
     def set_default(self, name: Name, default: Any) -> None:
         """SET DEFAULT for rows to come; an `Expression` is computed for each row.
@@ -684,26 +678,6 @@ def _path(table: TableDef, name: Name) -> Sequence[str]:
     if isinstance(name, str) and find(table.columns, name) is not None:
         return (name,)
     return split_name(name, "column")
-
-
-def _is_read_as(then: DataType, now: DataType) -> bool:
-    """Whether a file with the old type is read as one with the new."""
-    from ducklake_spark.scan.promotion import is_read_directly
-    from ducklake_spark.scan.types import TypeChoices
-
-    if then.name in NESTED or now.name in NESTED:
-        return then == now
-    return is_read_directly(then, now, TypeChoices())
-
-
-def _require_no_pending_files(tx: Transaction, table: TableDef, path: Sequence[str]) -> None:
-    """Files are read by the snapshot they belong to, so one snapshot cannot hold two types of a column."""
-    edit = tx.edits.tables.get(table.table_id)
-    if edit is not None and edit.files:
-        raise TransactionError(
-            f'Cannot change "{".".join(path)}" of table "{table.name}" in the transaction that wrote files for it. '
-            "Make the change before the rows are inserted, or commit first."
-        )
 
 
 def _apply(tx: Transaction, added: Added) -> int:

@@ -89,18 +89,32 @@ def types_before(path: str, history: History, at: int) -> Types | None:
 
 
 def _kept_as(part: Part, before: str, now: str) -> bool:
-    return part.type == _stored(before) != _stored(now)
+    return part.type in _stored(before) and part.type not in _stored(now)
 
 
-def _stored(column_type: str) -> str:
-    """The type in which the reference keeps a column in files."""
+def _stored(column_type: str) -> tuple[str, ...]:
+    """The types in which files keep a column; 128-bit integers are doubles in those of the reference."""
     if column_type in ("int128", "uint128"):
-        return "float64"
-    return "timestamp" if column_type == "timestamp_s" else column_type
+        return ("float64", "decimal(38,0)")
+    return ("timestamp",) if column_type == "timestamp_s" else (column_type,)
 
 
-def history_of(types: Types, history: History) -> History:
+def types_in(path: str, columns: Iterable[ColumnDef]) -> Types:
+    """The types of the columns that a file of this transaction has, as it was written."""
+    found = {part.field_id: part for part in read(path).walk() if part.field_id is not None}
+    types: dict[int, str] = {}
+    for node in (node for column in columns for node in column.walk()):
+        part = found.get(node.column_id)
+        if part is not None:
+            is_known = part.type is not None and part.type not in _stored(node.type)
+            types[node.column_id] = str(part.type) if is_known else node.type
+    return tuple(sorted(types.items()))
+
+
+def history_of(types: Types, history: History | None = None) -> History:
     """The past of a table as such a file knows it: nothing but its own columns, from the beginning."""
+    if history is None:
+        return History.of(Node(column_id, 0, text, None) for column_id, text in types)
     parents = {column_id: versions[-1] for column_id, versions in history.versions.items()}
     return History.of(
         Node(column_id, 0, text, parents[column_id].parent_column, parents[column_id].column_name)

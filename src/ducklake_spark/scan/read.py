@@ -21,6 +21,7 @@ from ducklake_spark.scan.codes import FileCode, file_code
 from ducklake_spark.scan.deletes import vector_positions
 from ducklake_spark.scan.inlined import ROW_ID, SNAPSHOT_ID, inlined_frame
 from ducklake_spark.scan.listing import ScanFile, delete_files, inlined_deletes
+from ducklake_spark.scan.mapped import Types, history_of, types_in
 from ducklake_spark.scan.plan import FileGroup, LakeInfo, ScanPlan, make_plan
 from ducklake_spark.scan.recipe import (
     FIELD_ID,
@@ -28,11 +29,11 @@ from ducklake_spark.scan.recipe import (
     ROW_ID_NAME,
     SNAPSHOT_ID_FIELD,
     SNAPSHOT_ID_NAME,
-    History,
     recipe,
 )
 from ducklake_spark.scan.relation import FileSource, is_classic, relation
 from ducklake_spark.scan.sources import DeleteFiles, FixedFiles, GroupFiles, RowSource
+from ducklake_spark.scan.storage import whole_path
 from ducklake_spark.scan.types import TimestampNs, TypeChoices, choices_of, user_type
 
 VIRTUAL_COLUMNS: Mapping[str, spark_types.DataType] = {
@@ -190,8 +191,7 @@ class _Reader:
     def frame(self) -> DataFrame:
         committed = not self.pending.emptied
         frames = [self._group(group) for group in self.plan.groups if group.files and committed]
-        if self.pending.data_files:
-            frames.append(self._pending_files())
+        frames += self._pending_files()
         for table in self.plan.inlined if committed else ():
             gone = self.pending.deleted_inlined.get(table.table_name, frozenset())
             rows = inlined_frame(
@@ -304,13 +304,23 @@ class _Reader:
             return frame, RowSource(source["file_path"], source["row_index"], code)
         return connect.relation(self.spark, files, physical, needs_code=needs_code)
 
-    def _pending_files(self) -> DataFrame:
+    def _pending_files(self) -> list[DataFrame]:
+        """The files of the transaction: those that it wrote before it changed columns are as they were then."""
+        found: dict[Types, list[ScanFile]] = {}
+        for file in self.pending.data_files:
+            found.setdefault(types_in(whole_path(file.path), self.columns), []).append(file)
+        return [self._pending_group(tuple(files), types) for types, files in found.items()]
+
+    def _pending_group(self, files: tuple[ScanFile, ...], types: Types) -> DataFrame:
         choices = replace(self.choices, exact_integers=True, infinite_millis=False)
-        recipes = tuple(recipe(column, choices, history=History()) for column in self.columns)
+        recipes = tuple(
+            recipe(column, choices, history=history_of(types), snapshot_id=0 if types else None)
+            for column in self.columns
+        )
         fields = [part.field for part in recipes if part.field is not None]
         row_id = _internal(ROW_ID_NAME, ROW_ID_FIELD, fields) if "rowid" in self.wanted else None
         physical = spark_types.StructType(fields + ([row_id] if row_id is not None else []))
-        frame, rows = self._relation(FixedFiles(self.plan, self.pending.data_files), physical, True)
+        frame, rows = self._relation(FixedFiles(self.plan, files), physical, True)
         embedded = F.col(row_id.name) if row_id is not None else F.lit(None).cast("long")
         # Rows of this transaction have no ids yet; what they show differs from row to row and from every real one.
         own = F.lit(_PENDING_ROW_ID) - (rows.code + 1) * F.lit(_PENDING_FILE_ROWS) + rows.position
