@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from ducklake_spark import ConflictError
+from ducklake_spark import ConflictError, DuckLakeError
 from tests.write.lakes import WrittenLake
 
 pytestmark = pytest.mark.spark
@@ -157,6 +157,23 @@ def test_types_change_under_files_of_the_transaction(make_lake: Callable[..., Wr
             "550e8400-e29b-41d4-a716-446655440000",
         )
     ]
+
+
+def test_a_statement_that_fails_leaves_the_deletes_of_those_before_it(
+    make_lake: Callable[..., WrittenLake],
+) -> None:
+    """The second update would take the place of the first one's delete file, and must not before it is whole."""
+    lake = make_lake("sqlite", data_inlining_row_limit=0)
+    table = lake.table("t", "a int not null, b int")
+    table.insert([(i, i) for i in range(100)])
+    with lake.ours.transaction():
+        assert table.update({"b": "-b"}, "a < 10") == 10
+        with pytest.raises(DuckLakeError):
+            table.update({"a": "nullif(a, 20)"}, "a BETWEEN 15 AND 30")
+        assert lake.ours.table("t").count() == 100
+    assert lake.ask("SELECT count(*), sum(b) FROM t") == [(100, 4950 - 2 * 45)]
+    assert lake.check("t") == 100
+    assert lake.files() == lake.registered()
 
 
 def test_own_rows_are_seen(make_lake: Callable[..., WrittenLake], limit: int, spark: SparkSession) -> None:

@@ -81,7 +81,7 @@ class Transaction:
         self.written = []
 
     def tidy(self) -> None:
-        """Removes the files that were written and that the commit did not name: of tables dropped or emptied since."""
+        """Removes the files that were written and that the commit did not name: of tables dropped, files replaced."""
         named: set[str] = set()
         for edit in self.edits.tables.values():
             if edit.now is not None:

@@ -182,9 +182,6 @@ def _change(
                 inlined.append((answer["name"], tuple(answer["positions"])))
             continue
         written = _delete_file(target, files[file_id], answer.get("written"))
-        before_file = files[file_id].delete_file
-        if files[file_id].pending and before_file is not None and (written or answer.get("ended")):
-            os.remove(before_file)  # of this transaction, and now part of the new one
         if file_id < 0:
             own_files.append((-1 - file_id, written))
             continue
