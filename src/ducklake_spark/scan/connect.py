@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from ducklake_spark.scan.relation import FIELD_IDS, FileSource, IndexedFile
 from ducklake_spark.scan.sources import RowSource
-from ducklake_spark.scan.storage import require_whole
+from ducklake_spark.scan.storage import local_path, require_whole
 
 _PATH, _CODE = "__ducklake_path", "__ducklake_lookup"
 _PATTERN = re.compile(r"([\\{}\[\]*?])")
@@ -58,7 +58,7 @@ def _codes(spark: SparkSession, files: list[IndexedFile]) -> DataFrame:
             spark_types.StructField(_CODE, spark_types.LongType()),
         ]
     )
-    return spark.createDataFrame([(re.sub("^file:/+", "/", file.path), file.code) for file in files], schema)
+    return spark.createDataFrame([(local_path(file.path) or file.path, file.code) for file in files], schema)
 
 
 def plain_path(path: Column) -> Column:
@@ -69,8 +69,9 @@ def plain_path(path: Column) -> Column:
 
 def read_bytes(spark: SparkSession, path: str) -> bytes:
     """A small file, whole."""
-    if path.startswith("file:"):
-        with open(re.sub("^file:/+", "/", path), "rb") as file:
+    local = local_path(path)
+    if local is not None:
+        with open(local, "rb") as file:
             return file.read()
     row = spark.read.format("binaryFile").load(_PATTERN.sub(r"\\\1", path)).select("content").head()
     assert row is not None

@@ -27,6 +27,7 @@ from ducklake_spark.format.objects import SchemaDef, TableDef, is_local, uuid7
 from ducklake_spark.format.options import DEFAULT_TARGET_FILE_SIZE
 from ducklake_spark.format.statistics import WIDE_INTEGERS, ColumnStats, geometry_stats
 from ducklake_spark.format.types import duckdb_name, quote
+from ducklake_spark.scan import storage
 from ducklake_spark.write import spark_encoder
 from ducklake_spark.write.encode import FAILURE_MARK, NULL_REASON, EncodedColumn, Encoding
 from ducklake_spark.write.expressions import carried, check_assignable, nullable, stored_sql
@@ -234,8 +235,7 @@ def local_path(path: str) -> str:
     Raises:
         DuckLakeError: It is in an object store, to which workers cannot write.
     """
-    if path.startswith("file:"):
-        path = "/" + path.removeprefix("file:").lstrip("/")
+    path = storage.local_path(path) or path
     if "://" in path:
         raise DuckLakeError(
             f"Cannot write to {path}: data files are written to folders that all workers see; object stores are not "
