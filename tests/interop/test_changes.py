@@ -167,6 +167,30 @@ def test_rows_deleted_before_a_rewrite_do_not_go_twice(make: Callable[..., FeedL
     )
 
 
+def test_columns_that_change_in_the_transaction_of_their_rows(
+    make: Callable[..., FeedLake], tmp_path: Path
+) -> None:
+    """Files from before the change, and files that were added with other types, are cast as the extension casts."""
+    lake = make()
+    uuid = "550e8400-e29b-41d4-a716-446655440000"
+    lake.ask("CALL lake.set_option('data_inlining_row_limit', 0)")
+    lake.ask(
+        "CREATE TABLE t(a DECIMAL(5,2), d DATE, s STRUCT(x INT)); "
+        "BEGIN; INSERT INTO t VALUES (123.45, '2020-01-01', {'x': 1}); ALTER TABLE t ALTER a TYPE DOUBLE; "
+        "ALTER TABLE t ALTER d TYPE TIMESTAMP; ALTER TABLE t ADD COLUMN s.y INT DEFAULT 5; "
+        f"ALTER TABLE t ADD COLUMN u UUID DEFAULT '{uuid}'; COMMIT"
+    )
+    lake.ask(f"COPY (SELECT TIMESTAMP_NS '2020-01-01 00:00:00.5' AS d) TO '{tmp_path}/x.parquet'")
+    lake.ask(f"CALL ducklake_add_data_files('lake', 't', '{tmp_path}/x.parquet', allow_missing => true)")
+    ours = lake.ours.table_changes("t", 0).selectExpr("a", "cast(d AS string)", "s.y", "u").collect()
+    theirs = lake.ask(
+        "SELECT a, d::VARCHAR, s.y, u::VARCHAR FROM "
+        f"ducklake_table_changes('lake', 'main', 't', 0, {lake.ours.version})"
+    )
+    assert in_order(map(tuple, ours)) == in_order(theirs)
+    assert (123.45, "2020-01-01 00:00:00", 5, uuid) in theirs
+
+
 def test_bounds_are_versions_or_times(make: Callable[..., FeedLake]) -> None:
     lake = make("sqlite")
     lake.ask(
