@@ -6,8 +6,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
+from ducklake_spark.scan.relation import read_bytes
 from tests.scan.lakes import Lake
 
 pytestmark = pytest.mark.spark
@@ -58,7 +61,18 @@ def test_a_data_file(make_lake: MakeLake, harm: Callable[[Path], None], says: st
     assert lake.read("t", 2).count() == 100
 
 
-def test_a_delete_file(make_lake: MakeLake, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["bits", "join"])
+@pytest.mark.parametrize(("harm", "says"), [(vanish, "is gone"), (truncate, "is damaged")])
+def test_a_delete_file(
+    make_lake: MakeLake,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+    harm: Callable[[Path], None],
+    says: str,
+) -> None:
+    if way == "join":
+        monkeypatch.setattr("ducklake_spark.scan.bits._MAX_POSITIONS", -1)
     lake = make_lake(data_inlining_row_limit=0)
     lake.write(
         "CREATE TABLE t(a INTEGER)",
@@ -66,7 +80,57 @@ def test_a_delete_file(make_lake: MakeLake, tmp_path: Path) -> None:
         "DELETE FROM t WHERE a < 50",
     )
     (file,) = tmp_path.rglob("*-delete.parquet")
-    file.unlink()
-    with pytest.raises(Exception, match="is gone") as raised:
-        lake.read("t").count()
+    harm(file)
+    frame = lake.read("t")
+    with pytest.raises(Exception, match=says) as raised:
+        frame.count()
     assert "lake.main.t at snapshot 3" in str(raised.value) and file.name in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [(b"PAR1 nothing PAR1", "cannot be read"), (None, "names row 999999999999")]
+)
+def test_a_delete_file_of_nonsense(
+    make_lake: MakeLake, tmp_path: Path, content: bytes | None, says: str
+) -> None:
+    lake = make_lake(data_inlining_row_limit=0)
+    lake.write("CREATE TABLE t AS SELECT i FROM range(100) r(i)", "DELETE FROM t WHERE i < 50")
+    (file,) = tmp_path.rglob("*-delete.parquet")
+    if content is None:
+        pyarrow.parquet.write_table(pyarrow.table({"pos": [999_999_999_999]}), file)
+    else:
+        file.write_bytes(content)
+    with lake.store.begin() as session:
+        session.execute(f"UPDATE ducklake_delete_file SET file_size_bytes = {file.stat().st_size}")
+    with pytest.raises(Exception, match=says) as raised:
+        lake.read("t").count()
+    assert "lake.main.t at snapshot" in str(raised.value) and file.name in str(raised.value)
+
+
+def test_a_deletion_vector(make_lake: MakeLake, tmp_path: Path) -> None:
+    lake = make_lake(data_inlining_row_limit=0)
+    lake.write(
+        "CALL lake.set_option('write_deletion_vectors', true)",
+        "CREATE TABLE t AS SELECT i FROM range(100) r(i)",
+        "DELETE FROM t WHERE i < 50",
+    )
+    (file,) = tmp_path.rglob("*.puffin")
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    frame = lake.read("t")
+    with pytest.raises(Exception, match="damaged") as raised:
+        frame.count()
+    assert file.name in str(raised.value)
+    file.unlink()
+    frame = lake.read("t")
+    with pytest.raises(Exception, match="No such file") as raised:
+        frame.count()
+    assert "lake.main.t at snapshot 2" in str(raised.value) and file.name in str(raised.value)
+
+
+def test_bytes_come_through_hadoop(make_lake: MakeLake, tmp_path: Path) -> None:
+    lake, file = make_lake(), tmp_path / "a b%20.bin"
+    file.write_bytes(bytes(range(256)))
+    assert read_bytes(lake.spark, f"file:{file}") == bytes(range(256))
+    with pytest.raises(OSError, match=r"nothing\.here"):
+        read_bytes(lake.spark, f"file:{tmp_path}/nothing.here")

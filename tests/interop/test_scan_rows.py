@@ -21,7 +21,25 @@ CATALOGS = ["duckdb", "sqlite", "postgres"]
 VIRTUAL = ("rowid", "snapshot_id", "filename", "file_row_number")
 
 
-@pytest.mark.parametrize("kind", CATALOGS)
+@pytest.fixture(params=["bits", "join"])
+def way_of_deletes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Deleted rows are looked up in bits where they are few, and joined where they are many."""
+    way: str = request.param
+    if way == "join":
+        monkeypatch.setattr("ducklake_spark.scan.bits._MAX_POSITIONS", -1)
+    return way
+
+
+def joins(frame: Any) -> bool:
+    return "Join" in frame._jdf.queryExecution().executedPlan().toString()
+
+
+@pytest.mark.parametrize(
+    ("kind", "way_of_deletes"),
+    [*((kind, "bits") for kind in CATALOGS), ("duckdb", "join")],
+    indirect=["way_of_deletes"],
+)
+@pytest.mark.usefixtures("way_of_deletes")
 def test_deletes_of_every_kind_at_every_snapshot(make_lake: MakeLake, kind: str) -> None:
     lake = make_lake(kind)
     lake.write(
@@ -40,7 +58,7 @@ def test_deletes_of_every_kind_at_every_snapshot(make_lake: MakeLake, kind: str)
     assert lake.check("t") > 5000
 
 
-def test_deletion_vectors(make_lake: MakeLake) -> None:
+def test_deletion_vectors(make_lake: MakeLake, way_of_deletes: str) -> None:
     lake = make_lake(data_inlining_row_limit=0)
     lake.write(
         "CALL lake.set_option('write_deletion_vectors', true)",
@@ -51,6 +69,41 @@ def test_deletion_vectors(make_lake: MakeLake) -> None:
         "DELETE FROM t WHERE a BETWEEN 100 AND 5000",
     )
     assert lake.check("t") > 200000
+    assert joins(lake.read("t")) == (way_of_deletes == "join")
+
+
+def test_deletes_of_many_files(make_lake: MakeLake, way_of_deletes: str) -> None:
+    """Each file has bits of its own length, one has none, and one is deleted to its last row."""
+    lake = make_lake(data_inlining_row_limit=0)
+    sizes = (1, 63, 64, 65, 128, 1000, 5)
+    for number, size in enumerate(sizes):
+        create = "CREATE TABLE t AS" if number == 0 else "INSERT INTO t"
+        lake.write(f"{create} SELECT {number} AS file, i::INTEGER AS a FROM range({size}) r(i)")
+    lake.write(
+        "DELETE FROM t WHERE file IN (0, 1, 2) AND a % 2 = 1",
+        "DELETE FROM t WHERE file = 3 AND a IN (0, 63, 64)",
+        "DELETE FROM t WHERE file = 4 AND a = 127",
+        "DELETE FROM t WHERE file = 6 AND a < 4",
+    )
+    assert lake.check("t") > 1000
+    frame = lake.read("t")
+    pair = frame.alias("x").join(frame.alias("y"), "file").where("x.a = y.a AND x.file = 4")
+    assert pair.count() == 127
+    frame.cache()
+    assert frame.count() == frame.where("a >= 0").count() == lake.read("t").count()
+    frame.unpersist()
+    assert joins(frame) == (way_of_deletes == "join")
+
+
+def test_deletes_where_a_session_folds_no_constants(make_lake: MakeLake) -> None:
+    lake = make_lake(data_inlining_row_limit=0)
+    lake.write("CREATE TABLE t AS SELECT i FROM range(100) r(i)", "DELETE FROM t WHERE i < 30")
+    rule = "org.apache.spark.sql.catalyst.optimizer.ConstantFolding"
+    lake.spark.conf.set("spark.sql.optimizer.excludedRules", rule)
+    try:
+        assert lake.read("t").count() == 70
+    finally:
+        lake.spark.conf.unset("spark.sql.optimizer.excludedRules")
 
 
 @pytest.mark.parametrize("kind", CATALOGS)

@@ -17,6 +17,7 @@ from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef
 from ducklake_spark.format.types import fold
 from ducklake_spark.scan import connect
+from ducklake_spark.scan.bits import DeletedBits, few_enough
 from ducklake_spark.scan.codes import FileCode, file_code
 from ducklake_spark.scan.deletes import vector_positions
 from ducklake_spark.scan.inlined import ROW_ID, SNAPSHOT_ID, inlined_frame
@@ -31,9 +32,16 @@ from ducklake_spark.scan.recipe import (
     SNAPSHOT_ID_NAME,
     recipe,
 )
-from ducklake_spark.scan.relation import FileSource, is_classic, relation
+from ducklake_spark.scan.relation import (
+    FileSource,
+    calls_are_folded,
+    is_classic,
+    numbers,
+    read_bytes,
+    relation,
+)
 from ducklake_spark.scan.sources import DeleteFiles, FixedFiles, GroupFiles, RowSource
-from ducklake_spark.scan.storage import whole_path
+from ducklake_spark.scan.storage import local_path, whole_path
 from ducklake_spark.scan.types import TimestampNs, TypeChoices, choices_of, user_type
 
 VIRTUAL_COLUMNS: Mapping[str, spark_types.DataType] = {
@@ -275,8 +283,9 @@ class _Reader:
         virtual = [lineage.virtual(which).alias(name) for name, which in self.virtual.items()]
         if not has_deletes:
             return frame.select(*made, *virtual)
-        place = _place(lineage.number("data_file_id"), metadata.position)
-        return self._without_deleted(frame.select(*made, *virtual, place.alias(_PLACE)))
+        ids = (group.lowest_file_id, group.highest_file_id)
+        source = _Place(lineage.number("data_file_id"), metadata.position, ids, group.records)
+        return self._without_deleted(frame, [*made, *virtual], source)
 
     def _looked_up(self, files: GroupFiles) -> DataFrame:
         """Row ids and snapshots of all files of a group, for when they are too large to travel with each file."""
@@ -337,16 +346,47 @@ class _Reader:
         ]
         if not self.pending.deleted:
             return frame.select(*columns)
-        place = _place(rows.code, rows.position)
-        return self._without_deleted(frame.select(*columns, place.alias(_PLACE)))
+        ids = [file.data_file_id for file in files]
+        source = _Place(rows.code, rows.position, (min(ids), max(ids)), 0)
+        return self._without_deleted(frame, columns, source)
 
     # Deletes
 
-    def _without_deleted(self, frame: DataFrame) -> DataFrame:
+    def _without_deleted(self, frame: DataFrame, columns: Sequence[Column | str], place: _Place) -> DataFrame:
+        """These columns of the rows that are not deleted."""
+        if self._fits_bits(place):
+            frame = frame.select(*columns, place.file_id.alias(_ID), place.position.alias(_POSITION))
+            bits = DeletedBits(self.store, self.plan, self._read, place.ids, tuple(self._pairs()))
+            kept = bits.kept(numbers(self.spark, bits), F.col(_ID), F.col(_POSITION))
+            return frame.where(kept).drop(_ID, _POSITION)
+        frame = frame.select(*columns, place.number.alias(_PLACE))
         for deleted in self._deleted():
             is_deleted = F.col("f." + _PLACE) == F.col("d." + _DELETED)
             frame = frame.alias("f").join(deleted.alias("d"), is_deleted, "left_anti")
         return frame.drop(_PLACE)
+
+    def _fits_bits(self, place: _Place) -> bool:
+        """Whether the driver can read what is deleted in no time, and every task can have it."""
+        return (
+            is_classic(self.spark)
+            and few_enough(self.plan.deletes, len(self._pairs()), place.ids, place.records)
+            and calls_are_folded(self.spark)
+        )
+
+    def _read(self, path: str) -> bytes:
+        local = local_path(path)
+        if local is None:
+            return read_bytes(self.spark, path)
+        with open(local, "rb") as file:
+            return file.read()
+
+    @functools.cache  # noqa: B019  # a reader lives as long as it makes its DataFrame
+    def _pairs(self) -> list[tuple[int, int]]:
+        """Deleted positions that the catalog keeps, and those of the transaction, with the id of their file."""
+        pairs = list(inlined_deletes(self.store, self.plan))
+        for file_id, positions in self.pending.deleted.items():
+            pairs += [(file_id, position) for position in positions]
+        return pairs
 
     def _deleted(self) -> list[DataFrame]:
         """The places of deleted rows: one frame from delete files, one from the catalog."""
@@ -354,12 +394,10 @@ class _Reader:
         plan = self.plan
         if plan.deletes.formats.get("parquet"):
             found.append(self._from_delete_files())
-        pairs = list(inlined_deletes(self.store, plan))
+        pairs = self._pairs()
         for file in delete_files(self.store, plan, "puffin") if plan.deletes.formats.get("puffin") else []:
             data = connect.read_bytes(self.spark, file.path)
-            pairs += [(file.data_file_id, position) for position in vector_positions(data, file.path)]
-        for file_id, positions in self.pending.deleted.items():
-            pairs += [(file_id, position) for position in positions]
+            pairs = pairs + [(file.data_file_id, position) for position in vector_positions(data, file.path)]
         if pairs:
             found.append(F.broadcast(_pairs_frame(self.spark, pairs)))
         return found
@@ -383,6 +421,21 @@ class _Reader:
         frame = frame.where(stamp.isNull() | (stamp <= F.lit(self.plan.snapshot.snapshot_id)))
         frame = frame.select(_place(file_id, F.col("pos")).alias(_DELETED))
         return F.broadcast(frame) if self.plan.deletes.positions <= _BROADCAST_POSITIONS else frame
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a row is: its file's id, out of a range of ids, and its position; and how many rows all files have."""
+
+    file_id: Column
+    position: Column
+    ids: tuple[int, int]
+    records: int
+
+    @property
+    def number(self) -> Column:
+        """One number for both."""
+        return _place(self.file_id, self.position)
 
 
 @dataclass(frozen=True)

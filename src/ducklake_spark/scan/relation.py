@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from ducklake_spark.scan.storage import require_whole
@@ -60,6 +60,21 @@ class FileSource(Protocol):
         """The files that may have rows for which all filters are true; each filter a tree as `tree_of` makes it."""
 
 
+class NumberSource(Protocol):
+    """Where an array of 64-bit numbers comes from."""
+
+    @property
+    def title(self) -> str:
+        """What `explain()` shows."""
+
+    @property
+    def token(self) -> str:
+        """Two sources with the same token give the same numbers."""
+
+    def numbers(self) -> bytes:
+        """The numbers, big end first."""
+
+
 def is_classic(spark: SparkSession) -> bool:
     """Whether the session has a JVM to reach; a Spark Connect session has none."""
     return hasattr(spark, "_jsparkSession")
@@ -92,6 +107,50 @@ def relation(spark: SparkSession, source: FileSource, schema: StructType) -> Dat
     return DataFrame(java.dataset.ofRows(session, java.logical_relation.apply(made, False)), spark)
 
 
+def numbers(spark: SparkSession, source: NumberSource) -> Column:
+    """An array of numbers that is asked for when Spark optimizes a query with it, not before, and once.
+
+    To Spark it is a call of a Java object without arguments, which its optimizer replaces by the call's result.
+    """
+    java = _java(spark)
+    called = java.invoke(
+        java.literal.fromObject(_Numbers(java, source)),
+        "get",
+        java.numbers,
+        java.nothing,
+        java.nothing,
+        False,
+        False,
+        True,
+    )
+    return Column(java.column(called))
+
+
+def calls_are_folded(spark: SparkSession) -> bool:
+    """Whether the optimizer replaces calls by their results, as `numbers` needs: a session may have switched it off."""
+    return "ConstantFolding" not in str(spark.conf.get("spark.sql.optimizer.excludedRules", ""))
+
+
+def read_bytes(spark: SparkSession, path: str) -> bytes:
+    """A small file, whole, from wherever Hadoop can read.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    java = _java(spark)
+    try:
+        place = java.path(path)
+        stream = place.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).open(place)
+        try:
+            return bytes(java.read(stream))
+        finally:
+            stream.close()
+    except Py4JJavaError as error:
+        raise OSError(str(error.java_exception.toString())) from error
+
+
 class _Java:
     """Classes and objects of the JVM, looked up once: each dot of a name costs a round trip through Py4J."""
 
@@ -110,6 +169,14 @@ class _Java:
         self.schema = jvm.org.apache.spark.sql.types.DataType.fromJson
         self.path = jvm.org.apache.hadoop.fs.Path
         self.list = jvm.java.util.Collections.singletonList
+        self.read = jvm.org.apache.commons.io.IOUtils.toByteArray
+        expressions = jvm.org.apache.spark.sql.catalyst.expressions
+        self.literal = _module(expressions, "Literal")
+        self.invoke = expressions.objects.Invoke
+        self.column = _module(jvm.org.apache.spark.sql.classic, "ExpressionUtils").column
+        self.wrap = jvm.java.nio.ByteBuffer.wrap
+        self.long = jvm.long
+        self.array_data = expressions.UnsafeArrayData.fromPrimitiveArray
         self.to_scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala
         self.none = jvm.scala.Option.empty()
         self.no_columns = self.schema(StructType([]).json())
@@ -117,7 +184,9 @@ class _Java:
         for key, value in _OPTIONS.items():
             self.options = self.options.updated(key, value)
         no_values = gateway.new_array(jvm.java.lang.Object, 0)
-        self.no_row = jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(no_values)
+        self.no_row = expressions.GenericInternalRow(no_values)
+        self.numbers = self.schema('{"type": "array", "elementType": "long", "containsNull": false}')
+        self.nothing = self.to_scala(jvm.java.util.Collections.emptyList()).toList()
         self.directory = sources.PartitionDirectory.apply
         class_of = jvm.java.lang.Class.forName
         self.statuses = class_of("[Lorg.apache.hadoop.fs.FileStatus;")
@@ -236,6 +305,36 @@ class _FileIndex:
 
     def equals(self, other: Any) -> bool:
         return isinstance(other, _FileIndex) and other._source.token == self._source.token
+
+
+class _Numbers:
+    """An array for the JVM, which asks on a thread of the callback server."""
+
+    class Java:
+        implements = ("java.util.function.Supplier",)
+
+    def __init__(self, java: _Java, source: NumberSource) -> None:
+        self._java, self._source = java, source
+        self._lock = threading.Lock()
+        self._made: Any = None
+
+    def get(self) -> Any:
+        with self._lock:
+            if self._made is None:
+                buffer = self._java.wrap(self._source.numbers()).asLongBuffer()
+                array = self._java.gateway.new_array(self._java.long, buffer.remaining())
+                buffer.get(array)
+                self._made = self._java.array_data(array)
+            return self._made
+
+    def toString(self) -> str:
+        return self._source.title
+
+    def hashCode(self) -> int:
+        return hash(self._source.token) & 0x7FFFFFFF
+
+    def equals(self, other: Any) -> bool:
+        return isinstance(other, _Numbers) and other._source.token == self._source.token
 
 
 def tree_of(expression: Any) -> Any:
