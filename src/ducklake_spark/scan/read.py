@@ -54,6 +54,8 @@ VIRTUAL_COLUMNS: Mapping[str, spark_types.DataType] = {
 
 FILE_ID = "__ducklake_file_id"
 """Asked for like a virtual column, for changes of single rows: the id of the row's data file, NULL for inlined rows."""
+INLINED_NAME = "__ducklake_inlined_name"
+"""The same for the inlined table that a committed row is in, NULL for rows in files."""
 
 _HIDDEN = "__ducklake_hidden_"
 
@@ -177,7 +179,7 @@ def _require_readable(spark: SparkSession, plan: ScanPlan) -> None:
 def _wanted(options: ReadOptions, table: TableDef) -> tuple[str, ...]:
     own = {fold(column.name) for column in table.columns}
     for name in options.virtual_columns:
-        if name.removeprefix(_HIDDEN) not in VIRTUAL_COLUMNS and name != FILE_ID:
+        if name.removeprefix(_HIDDEN) not in VIRTUAL_COLUMNS and name not in (FILE_ID, INLINED_NAME):
             raise InvalidInputError(
                 f'There is no virtual column "{name}".{did_you_mean(name, VIRTUAL_COLUMNS)} There are '
                 f"{', '.join(VIRTUAL_COLUMNS)}."
@@ -220,7 +222,7 @@ class _Reader:
             spark_types.StructField(column.name, user_type(column.data_type, self.choices))
             for column in self.columns
         ]
-        kinds = {**VIRTUAL_COLUMNS, FILE_ID: spark_types.LongType()}
+        kinds = {**VIRTUAL_COLUMNS, FILE_ID: spark_types.LongType(), INLINED_NAME: spark_types.StringType()}
         virtual = [spark_types.StructField(name, kinds[which]) for name, which in self.virtual.items()]
         return spark_types.StructType(fields + virtual)
 
@@ -233,6 +235,7 @@ class _Reader:
             # A pending version of an old row has the old row's id, and so is known by its place.
             "file_row_number": F.col(SNAPSHOT_ID if is_pending else ROW_ID),
             FILE_ID: F.lit(None).cast("long"),
+            INLINED_NAME: F.lit(table_name).cast("string"),
         }
         own = [F.col(ticked(column.name)) for column in self.columns]
         return rows.select(*own, *(made[which].alias(name) for name, which in self.virtual.items()))
@@ -339,6 +342,7 @@ class _Reader:
             "filename": connect.plain_path(rows.path),
             "file_row_number": rows.position,
             FILE_ID: rows.code,
+            INLINED_NAME: F.lit(None).cast("string"),
         }
         columns = [
             *(part.column() for part in recipes),
@@ -470,6 +474,8 @@ class _Lineage:
             return self.metadata.position
         if name == FILE_ID:
             return self.number("data_file_id")
+        if name == INLINED_NAME:
+            return F.lit(None).cast("string")
         if name == "snapshot_id":
             begin = self.number("begin_snapshot")
             return begin if self.stamp is None else F.coalesce(F.col(self.stamp.name), begin)

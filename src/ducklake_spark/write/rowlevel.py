@@ -26,11 +26,11 @@ from ducklake_spark.format.names import split_name, ticked
 from ducklake_spark.format.objects import TableDef, is_local, uuid7
 from ducklake_spark.format.types import fold
 from ducklake_spark.scan.deletes import vector_positions
-from ducklake_spark.scan.read import FILE_ID, VIRTUAL_COLUMNS, hidden
+from ducklake_spark.scan.read import FILE_ID, INLINED_NAME, VIRTUAL_COLUMNS, hidden
 from ducklake_spark.write.insert import ROW_ID, Target, local_path
 
-_FILENAME, _POSITION = hidden("filename"), hidden("file_row_number")
-PLACE = (FILE_ID, _FILENAME, _POSITION)
+_POSITION = hidden("file_row_number")
+PLACE = (FILE_ID, INLINED_NAME, _POSITION)
 """What must be known of rows that are deleted."""
 HIDDEN = (*PLACE, hidden("rowid"))
 """What must be known of rows that are changed."""
@@ -152,9 +152,8 @@ def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, i
     encoding = DeleteEncoding(
         local_path(target.folder), target.inline_limit, tx.snapshot.snapshot_id + 1, files
     )
-    name = F.when(F.col(FILE_ID).isNull(), F.col(_FILENAME))
     grouped = (
-        matching.select(F.col(FILE_ID).alias("f"), name.alias("n"), F.col(_POSITION).alias("p"))
+        matching.select(*(F.col(name).alias(short) for name, short in zip(PLACE, "fnp", strict=True)))
         .groupBy("f", "n")
         .agg(F.collect_list("p").alias("p"))
     )
@@ -308,13 +307,13 @@ def changed_rows(frame: Any, assignments: Mapping[str, Any], table: TableDef) ->
     return frame.select(*selected, row_id.alias(ROW_ID), *(F.col(name) for name in HIDDEN)).localCheckpoint()
 
 
-def kept_row_id(file_id: Any, filename: Any, position: Any, row_id: Any) -> Any:
+def kept_row_id(file_id: Any, inlined_name: Any, position: Any, row_id: Any) -> Any:
     """The id that a new version of a row keeps; none if this transaction inserted the row.
 
     Committed rows keep whatever they have: the reference leaves ids as high as those of uncommitted rows in files
     whose rows were updated in the transaction that inserted them.
     """
-    is_committed = (file_id >= 0) | (file_id.isNull() & filename.isNotNull())
+    is_committed = (file_id >= 0) | inlined_name.isNotNull()
     return F.when(is_committed | (row_id < F.lit(LOCAL_ROW_ID)), row_id)
 
 
