@@ -1,6 +1,12 @@
-"""Casts as DuckDB does them: whole numbers are rounded, unsigned ones checked, and texts look as DuckDB prints them."""
+"""Casts as DuckDB does them: whole numbers are rounded, unsigned ones checked, and texts look as DuckDB prints them.
+
+Where nobody can tell the type beforehand, Spark's `typeof()` chooses the cast; it is a constant once Spark has analysed
+the query.
+"""
 
 from __future__ import annotations
+
+import re
 
 import pyspark.sql.types as T
 from sqlglot import exp
@@ -44,18 +50,49 @@ _TIME_TEXT = (
 )
 
 
+_ANY_WHOLE = (
+    "CASE WHEN typeof(_1) IN ('double', 'float') THEN {cast}(rint({cast}(CAST(_1 AS STRING) AS DOUBLE)) AS {to}) "
+    "WHEN typeof(_1) = 'string' OR typeof(_1) RLIKE '^decimal.*,[1-9]' "
+    "THEN {cast}(round({cast}(CAST(_1 AS STRING) AS DECIMAL(38, 10))) AS {to}) ELSE {cast}(_1 AS {to}) END"
+)
+_ANY_TEXT = (
+    "CASE WHEN typeof(_1) IN ('double', 'float') THEN {number} "
+    "WHEN typeof(_1) RLIKE '^(array|map|struct|interval|binary|timestamp$)' THEN raise_error(concat("
+    "'The type is not known in time to make a text of it: ', typeof(_1))) ELSE CAST(_1 AS STRING) END"
+)
+_BLOB_TEXT = (
+    "array_join(transform(regexp_extract_all(hex({0}), '..', 0), {1} -> "
+    "if({1} < '20' OR {1} > '7E' OR {1} IN ('5C', '27', '22'), concat('\\\\x', {1}), "
+    "decode(unhex({1}), 'US-ASCII'))), '')"
+)
+_TO_BLOB = (
+    "unhex(array_join(transform(regexp_extract_all(_1, '(?s)(?:[\\\\]x[0-9A-Fa-f]{2}|.)', 0), "
+    "x -> if(length(x) = 4, substring(x, 3), hex(x))), ''))"
+)
+_QUOTED = (
+    "CASE WHEN {0} RLIKE '^\\\\z|^\\\\s|\\\\s\\\\z|[\\'\"(),:=\\\\[\\\\]{{}}]|^(?i:null)\\\\z' "
+    "THEN concat('\\'', replace(replace({0}, '\\\\', '\\\\\\\\'), '\\'', '\\\\\\''), '\\'') ELSE {0} END"
+)
+
+
 def cast(node: exp.Expr, types: Types) -> exp.Expr:
     """`CAST`, `TRY_CAST` and `::`."""
     assert isinstance(node, exp.Cast)
     kind, source = node.to.this, types.of(node.this)
     tries = isinstance(node, exp.TryCast)
-    if kind in _UNSIGNED and not tries:
-        return _unsigned(_rounded(node.this, source, tries), kind)
+    if isinstance(node.this, exp.Null):
+        source = T.NullType()
+    if kind in _UNSIGNED:
+        return _unsigned(_rounded(node.this, source, tries), kind, tries)
     if kind in _TEXT:
         return text_of(node.this, source) or node
     if kind == _D.TIME and isinstance(source, (T.TimestampType, T.TimestampNTZType)):
         return spark(_TIME_TEXT, node.this)
+    if kind in (_D.VARBINARY, _D.BINARY, _D.BLOB) and isinstance(source, T.StringType):
+        return _blob(node.this)
     if kind in _WHOLE:
+        if source is None:
+            return _whole(node.this, _RENAMED.get(kind, kind.value), tries)
         node.set("this", _rounded(node.this, source, tries))
     for each in list(node.to.find_all(exp.DataType)):
         if each.this in _RENAMED:
@@ -67,13 +104,25 @@ def cast(node: exp.Expr, types: Types) -> exp.Expr:
     return node
 
 
-def _unsigned(value: exp.Expr, kind: exp.DType) -> exp.Expr:
+def _blob(value: exp.Expr) -> exp.Expr:
+    """A text as bytes, in which `\\xAA` stands for one."""
+    if not isinstance(value, exp.Literal):
+        return spark(_TO_BLOB, value)
+    parts = re.split(r"\\x([0-9A-Fa-f]{2})", value.name)
+    digits = (part if place % 2 else part.encode().hex() for place, part in enumerate(parts))
+    return spark("unhex(_1)", exp.Literal.string("".join(digits)))
+
+
+def _unsigned(value: exp.Expr, kind: exp.DType, tries: bool) -> exp.Expr:
     name, most = _UNSIGNED[kind]
-    return spark(
-        f"CAST(if(_1 < 0 OR _1 > {most}, raise_error(concat('Value out of range for {kind.value}: ', _1)), _1) "
-        f"AS {name})",
-        value,
-    )
+    outside = "NULL" if tries else f"raise_error(concat('Value out of range for {kind.value}: ', _1))"
+    how = "TRY_CAST" if tries else "CAST"
+    return spark(f"{how}(if(_1 < 0 OR _1 > {most}, {outside}, _1) AS {name})", value)
+
+
+def _whole(value: exp.Expr, to: str, tries: bool) -> exp.Expr:
+    """A cast to a whole number of whatever Spark finds."""
+    return spark(_ANY_WHOLE.format(cast="TRY_CAST" if tries else "CAST", to=to), value)
 
 
 def _rounded(value: exp.Expr, source: T.DataType | None, tries: bool) -> exp.Expr:
@@ -84,24 +133,61 @@ def _rounded(value: exp.Expr, source: T.DataType | None, tries: bool) -> exp.Exp
         return spark("round(_1)", value)
     if isinstance(source, T.StringType):
         return spark(f"round({'TRY_CAST' if tries else 'CAST'}(_1 AS DECIMAL(38, 10)))", value)
-    return value
+    return _whole(value, "DECIMAL(38, 0)", tries) if source is None else value
 
 
 def text_of(value: exp.Expr, source: T.DataType | None) -> exp.Expr | None:
     """A value as DuckDB prints it; None where Spark prints it alike.
 
     Raises:
-        InvalidInputError: A struct or a map.
+        InvalidInputError: An interval.
     """
-    if is_float(source):
-        return spark(_NUMBER_TEXT, value)
-    if isinstance(source, T.TimestampType):
-        return spark(_ZONED_TEXT, value)
-    if isinstance(source, (T.StructType, T.MapType)):
-        what = "struct" if isinstance(source, T.StructType) else "map"
-        raise InvalidInputError(f"The text of a {what} is not available: make a text of its parts.")
-    if isinstance(source, T.ArrayType) and not isinstance(source.elementType, T.NullType):
-        inner = text_of(exp.to_identifier("x"), source.elementType)
-        body = "CAST(x AS STRING)" if inner is None else inner.sql(dialect="spark")
-        return spark(f"concat('[', array_join(transform(_1, x -> {body}), ', ', 'NULL'), ']')", value)
-    return None
+    if source is None:
+        number = _NUMBER_TEXT.replace("_1", "CAST(CAST(_1 AS STRING) AS DOUBLE)")
+        return spark(_ANY_TEXT.format(number=number), value)
+    text = _text("_1", source, 0)
+    return None if text == _PLAIN.format("_1") else spark(text, value)
+
+
+_PLAIN = "CAST({} AS STRING)"
+
+
+def _text(value: str, kind: T.DataType, depth: int) -> str:
+    """Spark's SQL for the text of a value that is itself given as SQL."""
+    if is_float(kind):
+        return _NUMBER_TEXT.replace("_1", value)
+    if isinstance(kind, T.TimestampType):
+        return _ZONED_TEXT.replace("_1", value)
+    if isinstance(kind, T.BinaryType):
+        return _BLOB_TEXT.format(value, f"b{depth}")
+    if isinstance(kind, (T.DayTimeIntervalType, T.YearMonthIntervalType)):
+        raise InvalidInputError(
+            "The text of an interval is not available: Spark's intervals keep less than DuckDB's."
+        )
+    if isinstance(kind, T.ArrayType):
+        item = f"x{depth}"
+        inner = _element_text(item, kind.elementType, depth + 1)
+        return f"concat('[', array_join(transform({value}, {item} -> {inner}), ', ', 'NULL'), ']')"
+    if isinstance(kind, T.MapType):
+        item = f"x{depth}"
+        key = _element_text(f"{item}.key", kind.keyType, depth + 1)
+        inner = _element_text(f"{item}.value", kind.valueType, depth + 1)
+        pairs = f"transform(map_entries({value}), {item} -> concat({key}, '=', coalesce({inner}, 'NULL')))"
+        return f"concat('{{', array_join({pairs}, ', '), '}}')"
+    if isinstance(kind, T.StructType):
+        parts = []
+        for field in kind.fields:
+            inner = _element_text(f"({value}).`{field.name.replace('`', '``')}`", field.dataType, depth + 1)
+            shown = field.name.replace("\\", "\\\\").replace("'", "\\'")
+            name = exp.Literal.string(f"'{shown}': ").sql("spark")
+            parts.append(f"{name}, coalesce({inner}, 'NULL')")
+        listed = ", ', ', ".join(parts)
+        return f"if({value} IS NULL, NULL, concat('{{', {listed}, '}}'))"
+    return _PLAIN.format(value)
+
+
+def _element_text(value: str, kind: T.DataType, depth: int) -> str:
+    """The text of a value inside of another: in quotes, where it could be misread."""
+    text = _text(value, kind, depth)
+    quotes = isinstance(kind, (T.StringType, T.TimestampType, T.TimestampNTZType, T.BinaryType, T.NullType))
+    return _QUOTED.format(text) if quotes else text

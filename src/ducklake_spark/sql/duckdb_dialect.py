@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.expressions import apply_index_offset
 
 from ducklake_spark.errors import InvalidInputError
-from ducklake_spark.sql import duckdb_aggregates, duckdb_select
+from ducklake_spark.sql import duckdb_aggregates, duckdb_binder, duckdb_select
 from ducklake_spark.sql.duckdb_casts import cast
 from ducklake_spark.sql.duckdb_functions import (
     KURTOSIS,
@@ -38,18 +38,24 @@ _INTERVALS = {
 }
 
 
-def translate(tree: exp.Expr, schemas: Mapping[str, T.StructType] | None = None) -> exp.Expr:
+def translate(
+    tree: exp.Expr,
+    schemas: Mapping[str, T.StructType] | None = None,
+    declared: Mapping[str, Mapping[str, str]] | None = None,
+) -> exp.Expr:
     """A tree that Spark's generator prints as SQL with DuckDB's meaning.
 
     Args:
         tree: A query or an expression in DuckDB's dialect; it is not changed.
         schemas: The columns of tables, by the names that they have in the tree.
+        declared: DuckDB's own types of these columns, where they are known.
 
     Raises:
         InvalidInputError: Something that Spark cannot do, by its name.
     """
     known = schemas or {}
     tree = _plain(tree.copy())
+    duckdb_binder.annotate(tree, known, declared)
     for bracket in tree.find_all(exp.Bracket):
         # sqlglot counts from 0 as soon as it reads; here lists begin with 1 until Spark's text is made.
         bracket.set("expressions", apply_index_offset(bracket.this, bracket.expressions, 1, dialect="duckdb"))
@@ -173,16 +179,31 @@ def _bracket(node: exp.Expr, types: Types) -> exp.Expr:
     inner, index = node.this, node.expressions[0] if node.expressions else None
     kind = types.of(inner)
     if isinstance(index, exp.Slice):
-        return slice_of(inner, index.args.get("this"), index.args.get("expression"), kind)
+        return slice_of(inner, index, kind)
     if index is None or (isinstance(index, exp.Literal) and index.is_string):
         return node
-    if isinstance(kind, T.MapType) and not is_integer(kind.keyType):
-        return node
+    if isinstance(kind, T.MapType):
+        return node if not is_integer(kind.keyType) else spark("try_element_at(_1, _2)", inner, index)
+    if isinstance(index, exp.Null):
+        return spark("try_element_at(_1, CAST(NULL AS INT))", inner)
     if isinstance(kind, T.StringType):
         return spark("substring(_1, _2, if(_2 = 0, 0, 1))", inner, index)
+    if isinstance(kind, T.StructType):
+        return _field_at(inner, kind, index)
     if isinstance(index, exp.Literal) and index.name != "0":
         return spark("try_element_at(_1, _2)", inner, index)
+    if kind is None and isinstance(types.of(index), T.StringType):
+        return node  # the key of a map
+    if kind is None:  # a map may have the key 0
+        return spark("try_element_at(_1, if(typeof(_1) LIKE 'map%', _2, nullif(_2, 0)))", inner, index)
     return spark("try_element_at(_1, nullif(_2, 0))", inner, index)
+
+
+def _field_at(inner: exp.Expr, kind: T.StructType, index: exp.Expr) -> exp.Expr:
+    if not isinstance(index, exp.Literal) or not 1 <= int(index.name) <= len(kind.fields):
+        raise InvalidInputError("A struct has fields by name, or by a number that is written out.")
+    name = kind.fields[int(index.name) - 1].name
+    return exp.Dot(this=wrapped(inner.copy()), expression=exp.to_identifier(name, quoted=True))
 
 
 def _to_map(node: exp.Expr, types: Types) -> exp.Expr:
@@ -294,7 +315,13 @@ def _regexp_like(node: exp.Expr, types: Types) -> exp.Expr:
 
 
 def _typeof(node: exp.Expr, types: Types) -> exp.Expr:
-    raise InvalidInputError("typeof() is not available: Spark's types have other names.")
+    name = node.meta.get(duckdb_binder.TYPE)
+    if name is None:
+        raise InvalidInputError(f"The type in {node.sql('duckdb')} cannot be told here: it depends on Spark.")
+    text = exp.Literal.string(name)
+    if any(each.find_ancestor(exp.Window) is None for each in node.this.find_all(exp.AggFunc)):
+        return spark("if(count(1) IS NULL, NULL, _1)", text)  # still one row for each group
+    return text
 
 
 def _lambda_index(node: exp.Expr, types: Types) -> exp.Expr:

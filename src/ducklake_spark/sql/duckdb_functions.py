@@ -317,26 +317,50 @@ def _format(args: list[exp.Expr], types: Types) -> exp.Expr | None:
 
 
 def _slice(args: list[exp.Expr], types: Types) -> exp.Expr | None:
-    """Three arguments as in `l[a:b]`; with a step there is nothing alike in Spark."""
-    if len(args) != 3:
+    """As in `l[a:b]` and `l[a:b:c]`."""
+    if len(args) not in (3, 4):
         return None
-    return slice_of(args[0], args[1], args[2], types.of(args[0]))
+    step = args[3] if len(args) == 4 else None
+    return slice_of(args[0], exp.Slice(this=args[1], expression=args[2], step=step), types.of(args[0]))
 
 
-def slice_of(
-    inner: exp.Expr, first: exp.Expr | None, last: exp.Expr | None, kind: T.DataType | None
-) -> exp.Expr:
-    """A part of a list or a text: both ends belong to it, and negative ones count from the end."""
+def slice_of(inner: exp.Expr, bounds: exp.Slice, kind: T.DataType | None) -> exp.Expr:
+    """A part of a list or a text: both ends belong to it, and negative ones count from the end.
+
+    Raises:
+        InvalidInputError: A step that is not written out, or one for a text.
+    """
+    first, last, step = (bounds.args.get(key) for key in ("this", "expression", "step"))
+    if isinstance(step, exp.Neg):
+        first, last = last, first
+    if any(isinstance(each, exp.Null) for each in (first, last)):
+        return spark("if(true, NULL, _1)", inner)
     size = "length(_1)" if isinstance(kind, T.StringType) else "size(_1)"
     start = f"greatest(if(_2 < 0, {size} + _2 + 1, _2), 1)"
     end = f"if(_3 < 0, {size} + _3 + 1, _3)"
     cut = "substring" if isinstance(kind, T.StringType) else "slice"
-    return spark(
+    part = spark(
         f"{cut}(_1, {start}, greatest({end} - {start} + 1, 0))",
         inner,
         exp.Literal.number(1) if first is None else first,
         exp.Literal.number(-1) if last is None else last,
     )
+    return part if step is None else _every(part, step, kind)
+
+
+def _every(part: exp.Expr, step: exp.Expr, kind: T.DataType | None) -> exp.Expr:
+    """Each so-manieth element; backwards, if the step is negative."""
+    down = isinstance(step, exp.Neg)
+    count = step.this if isinstance(step, exp.Neg) else step
+    if (
+        not isinstance(count, exp.Literal)
+        or count.is_string
+        or count.name == "0"
+        or isinstance(kind, T.StringType)
+    ):
+        raise InvalidInputError("A step is for lists only, and is a number that is written out.")
+    text = f"filter({'reverse(_1)' if down else '_1'}, (x, i) -> i % _2 = 0)"
+    return spark(text, part, count)
 
 
 def _try_strptime(args: list[exp.Expr], types: Types) -> exp.Expr | None:

@@ -13,6 +13,7 @@ import pyspark.sql.types as T
 from sqlglot import exp
 
 from ducklake_spark.format.types import fold
+from ducklake_spark.sql import duckdb_binder
 from ducklake_spark.sql.names import cte_of
 
 Type = T.DataType | None
@@ -117,6 +118,12 @@ class Types:
         self._held.append(node)
 
     def _of(self, node: exp.Expr) -> Type:
+        said = node.meta.get(duckdb_binder.TYPE) if not isinstance(node, exp.Typeof) else None
+        odd = said == "INTERVAL" and isinstance(node, exp.Column)  # Spark shows such a column as a struct
+        if said is not None and not odd and (kind := duckdb_binder.spark_type(said)) is not None:
+            return kind
+        if isinstance(node, exp.Typeof):
+            return T.StringType()
         if isinstance(node, exp.Literal):
             return _literal(node)
         if isinstance(

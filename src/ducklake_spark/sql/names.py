@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -14,7 +14,7 @@ from ducklake_spark.catalog.tables import TABLES
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
 from ducklake_spark.format.objects import SchemaDef
-from ducklake_spark.format.types import fold
+from ducklake_spark.format.types import duckdb_name, fold
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,6 +42,8 @@ class Relation:
     virtual: frozenset[str]
     frame: Callable[[Sequence[str]], DataFrame]
     own_columns: frozenset[str] = frozenset()
+    types: Mapping[str, str] = field(default_factory=dict)
+    """DuckDB's names of the types of its columns, where the lake says them."""
 
 
 class World:
@@ -137,7 +139,8 @@ class World:
         if table is not None:
             own = frozenset(fold(column.name) for column in table.columns)
             frame = self._reader(lake, tx, schema, table.name)
-            return Relation(full_name, frozenset(VIRTUAL) - own, frame, own)
+            types = {column.name: duckdb_name(column.data_type) for column in table.columns}
+            return Relation(full_name, frozenset(VIRTUAL) - own, frame, own, types)
         if tx.view(schema, name) is None:
             return None
         return Relation(full_name, frozenset(), self._reader(lake, tx, schema, name))

@@ -109,7 +109,7 @@ def prepare(world: World, tree: exp.Expr, text: str | None, dialect: str, args: 
     if span is None or text is None:
         if isinstance(args, Sequence):
             args = _named_markers(rewriter.tree, args)
-        made = spark_sql(rewriter.tree, dialect, done.frames)
+        made = spark_sql(rewriter.tree, dialect, done.frames, done.types)
         return Prepared(world, Spliced(made, made), done.frames, args, done.unknown)
     start, end = span
     inside = [edit for edit in done.edits if start <= edit.start and edit.end <= end]
@@ -124,17 +124,23 @@ def prepare(world: World, tree: exp.Expr, text: str | None, dialect: str, args: 
     return Prepared(world, spliced, done.frames, args, done.unknown)
 
 
-def spark_sql(tree: exp.Expr, dialect: str, frames: Mapping[str, DataFrame] | None = None) -> str:
+def spark_sql(
+    tree: exp.Expr,
+    dialect: str,
+    frames: Mapping[str, DataFrame] | None = None,
+    types: Mapping[str, Mapping[str, str]] | None = None,
+) -> str:
     """The tree in Spark's SQL.
 
     Args:
         tree: The tree.
         dialect: Its dialect.
         frames: The DataFrames that it names, for the types of their columns.
+        types: DuckDB's own types of these columns, where the lake says them.
     """
     schemas = {name: frame.schema for name, frame in (frames or {}).items()} if dialect == "duckdb" else {}
     try:
-        made = translate(tree, schemas) if dialect == "duckdb" else tree
+        made = translate(tree, schemas, types) if dialect == "duckdb" else tree
         return made.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
     except DuckLakeError:
         raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,8 @@ class Rewritten:
 
     edits: list[Edit] = field(default_factory=list)
     frames: dict[str, DataFrame] = field(default_factory=dict)
+    types: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """DuckDB's types of columns, by the names of the DataFrames."""
     unknown: list[tuple[str, ...]] = field(default_factory=list)
     """Names that are left to Spark."""
 
@@ -236,6 +238,7 @@ class Rewriter:
     def _bind(self, source: Source, spans: table_functions.Spans) -> None:
         place = place_name()
         self.result.frames[place] = source.relation.frame(source.wanted)
+        self.result.types[place] = source.relation.types
         node, span = source.node, source.node.meta.pop("ducklake_span", None)
         if span is not None:
             text = place if source.has_alias else f"({place} AS {ticked(source.alias)})"
