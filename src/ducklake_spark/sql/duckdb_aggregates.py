@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import pyspark.sql.types as T
 from sqlglot import exp
 
+from ducklake_spark.sql import duckdb_order, duckdb_times
 from ducklake_spark.sql.duckdb_functions import spark
 
 if TYPE_CHECKING:
     from ducklake_spark.sql.duckdb_types import Types
 
+_EXACT = 6
+"""So many digits of a decimal survive as a floating-point number of any use."""
 _COLLECTING = (exp.ArrayAgg, exp.First, exp.Last)
 
 
@@ -87,7 +91,10 @@ def _extreme(node: exp.Expr, types: Types) -> exp.Expr:
     """`max(x, n)`: the n largest values."""
     count = node.args.get("count")
     if count is None:
-        return node
+        key = duckdb_order.key(node.this, types.of(node.this))
+        if key is None or isinstance(node.this, exp.Distinct):
+            return node
+        return spark(f"{'max_by' if isinstance(node, exp.Max) else 'min_by'}(_1, _2)", node.this, key)
     down = "false" if isinstance(node, exp.Max) else "true"
     return spark(f"slice(sort_array(collect_list(_1), {down}), 1, _2)", node.this, count)
 
@@ -97,11 +104,66 @@ def _count(node: exp.Expr, types: Types) -> exp.Expr:
 
 
 def _percentile(node: exp.Expr, types: Types) -> exp.Expr:
-    if node.args.get("expression") is None:
+    """`median`, `quantile_cont` and `quantile_disc`."""
+    value = node.this
+    share = node.args.get("expression") or node.args.get("quantile")
+    if isinstance(node, exp.Median):
+        share = exp.Literal.number("0.5")
+    if share is None or isinstance(value, exp.Distinct):
         return node
-    if isinstance(node, exp.PercentileDisc):
-        return spark("percentile_disc(_2) WITHIN GROUP (ORDER BY _1)", node.this, node.expression)
-    return spark("percentile(_1, _2)", node.this, node.expression)
+    kind = types.of(value)
+    if isinstance(node, (exp.PercentileDisc, exp.Quantile)):
+        if isinstance(kind, T.NumericType) or kind is None:
+            return spark("percentile_disc(_2) WITHIN GROUP (ORDER BY _1)", value, share)
+        place = "greatest(1, CAST(ceil(_2 * count(_1)) AS INT))"
+        return spark(f"try_element_at(sort_array(collect_list(_1)), {place})", value, share)
+    several = isinstance(share, exp.Array)
+    if isinstance(kind, T.DecimalType) and kind.scale <= _EXACT and not several:
+        # The answer is such a decimal again, and never more than the number between.
+        scale = f"1{'0' * kind.scale}D"
+        made = f"floor(percentile(CAST(_1 AS DOUBLE) * {scale}, _2)) / {scale}"
+        return spark(f"CAST({made} AS DECIMAL({kind.precision}, {kind.scale}))", value, share)
+    if isinstance(kind, (T.DateType, T.TimestampNTZType)) and not several:
+        epoch = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
+        micros = duckdb_times.MICROS
+        return spark(
+            f"{epoch} + make_dt_interval(0, 0, 0, CAST(floor(percentile({micros}, _2)) / 1000000BD AS DECIMAL(18, 6)))",
+            value,
+            share,
+        )
+    return spark("percentile(_1, _2)", value, share)
+
+
+def _by(node: exp.Expr, types: Types) -> exp.Expr:
+    """`arg_max` and `arg_min`: rows whose value is NULL do not count."""
+    value, by, count = node.this, node.expression, node.args.get("count")
+    if by is None or isinstance(value, (exp.Distinct, exp.Order)):
+        return node
+    by = duckdb_order.key(by, types.of(by)) or by
+    largest = isinstance(node, exp.ArgMax)
+    if count is None:
+        return spark(f"{'max_by' if largest else 'min_by'}(_1, if(_1 IS NULL, NULL, _2))", value, by)
+    pairs = "collect_list(if(_1 IS NULL OR _2 IS NULL, NULL, named_struct('k', _2, 'v', _1)))"
+    most = f"slice(sort_array({pairs}, {'false' if largest else 'true'}), 1, _3)"
+    return spark(f"transform({most}, x -> x.v)", value, by, count)
+
+
+def _corr(node: exp.Expr, types: Types) -> exp.Expr:
+    """Where one row cannot correlate, the answer is no number."""
+    if _has_more(node):
+        return node
+    rows = "count(if(_1 IS NULL, NULL, _2)) > 0"
+    return spark(
+        f"CASE WHEN {rows} THEN coalesce(corr(_1, _2), double('NaN')) END", node.this, node.expression
+    )
+
+
+def _any_value(node: exp.Expr, types: Types) -> exp.Expr:
+    """`any_value(x ORDER BY y)`: the first that is not NULL."""
+    call = node.this
+    if not isinstance(call, exp.AnyValue) or not isinstance(call.this, exp.Order) or _has_more(node):
+        return node
+    return spark("try_element_at(array_compact(_1), 1)", _collected(call, lambda fresh: fresh))
 
 
 def array_of_query(query: exp.Expr) -> exp.Expr:
@@ -192,4 +254,10 @@ RULES: Mapping[type, Callable[[exp.Expr, Types], exp.Expr]] = {
     exp.Count: _count,
     exp.PercentileCont: _percentile,
     exp.PercentileDisc: _percentile,
+    exp.Quantile: _percentile,
+    exp.Median: _percentile,
+    exp.ArgMax: _by,
+    exp.ArgMin: _by,
+    exp.IgnoreNulls: _any_value,
+    exp.Corr: _corr,
 }

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.sql.duckdb_functions import spark
+from ducklake_spark.sql.duckdb_times import MICROS
 from ducklake_spark.sql.duckdb_types import Types, is_float
 
 _D = exp.DataType.Type
@@ -75,6 +76,13 @@ _QUOTED = (
 )
 
 
+_COARSE = {_D.TIMESTAMP_S: 0, _D.TIMESTAMP_MS: 3}
+_ROUNDED_TIME = (
+    "TIMESTAMP_NTZ'1970-01-01 00:00:00' + "
+    f"make_dt_interval(0, 0, 0, CAST(round(({MICROS}) / 1000000BD, {{}}) AS DECIMAL(18, 6)))"
+)
+
+
 def cast(node: exp.Expr, types: Types) -> exp.Expr:
     """`CAST`, `TRY_CAST` and `::`."""
     assert isinstance(node, exp.Cast)
@@ -90,6 +98,8 @@ def cast(node: exp.Expr, types: Types) -> exp.Expr:
         return spark(_TIME_TEXT, node.this)
     if kind in (_D.VARBINARY, _D.BINARY, _D.BLOB) and isinstance(source, T.StringType):
         return _blob(node.this)
+    if kind in _COARSE and isinstance(source, (T.DateType, T.TimestampNTZType)):
+        return spark(_ROUNDED_TIME.format(_COARSE[kind]), node.this)
     if kind in _WHOLE:
         if source is None:
             return _whole(node.this, _RENAMED.get(kind, kind.value), tries)

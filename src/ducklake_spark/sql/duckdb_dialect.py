@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import re
 from collections.abc import Callable, Mapping
 
@@ -11,31 +12,28 @@ from sqlglot import exp
 from sqlglot.expressions import apply_index_offset
 
 from ducklake_spark.errors import InvalidInputError
-from ducklake_spark.sql import duckdb_aggregates, duckdb_binder, duckdb_select
-from ducklake_spark.sql.duckdb_casts import cast
+from ducklake_spark.sql import (
+    duckdb_aggregates,
+    duckdb_binder,
+    duckdb_formats,
+    duckdb_numbers,
+    duckdb_order,
+    duckdb_select,
+    duckdb_times,
+)
+from ducklake_spark.sql.duckdb_casts import cast, text_of
 from ducklake_spark.sql.duckdb_functions import (
     KURTOSIS,
     SKEWNESS,
+    TEXTS,
     anonymous,
-    part,
     slice_of,
     spark,
-    with_pattern,
     wrapped,
 )
-from ducklake_spark.sql.duckdb_types import Types, is_float, is_integer
+from ducklake_spark.sql.duckdb_types import Types, is_integer
 
 Rule = Callable[[exp.Expr, Types], exp.Expr]
-_INTERVALS = {
-    "SECOND": "make_dt_interval(0, 0, 0, _1)",
-    "MINUTE": "make_dt_interval(0, 0, _1)",
-    "HOUR": "make_dt_interval(0, _1)",
-    "DAY": "make_dt_interval(_1)",
-    "WEEK": "make_dt_interval(_1 * 7)",
-    "MONTH": "make_ym_interval(0, _1)",
-    "QUARTER": "make_ym_interval(0, _1 * 3)",
-    "YEAR": "make_ym_interval(_1)",
-}
 
 
 def translate(
@@ -113,39 +111,7 @@ def _translated(node: exp.Expr, types: Types) -> exp.Expr:
     return node
 
 
-# Numbers.
-
-
-def _div(node: exp.Expr, types: Types) -> exp.Expr:
-    """Always a floating-point number; by zero gives infinity, as IEEE says."""
-    left, right = node.this, node.expression
-    if isinstance(types.of(left), T.DayTimeIntervalType):
-        return node
-    if isinstance(right, exp.Literal) and float(right.this or 0) != 0:
-        return exp.Paren(this=spark("CAST(_1 AS DOUBLE) / _2", left, right))
-    return spark(
-        "coalesce(try_divide(CAST(_1 AS DOUBLE), CAST(_2 AS DOUBLE)), CAST(_1 AS DOUBLE) * power(_2, -1))",
-        left,
-        right,
-    )
-
-
-def _int_div(node: exp.Expr, types: Types) -> exp.Expr:
-    left, right = node.this, node.expression
-    if any(is_float(kind) or isinstance(kind, T.DecimalType) for kind in (types.of(left), types.of(right))):
-        return _div(node, types)
-    return exp.Paren(this=spark("_1 DIV nullif(_2, 0)", left, right))
-
-
-def _mod(node: exp.Expr, types: Types) -> exp.Expr:
-    right = node.expression
-    if isinstance(right, exp.Literal) and not right.is_string and float(right.this or 0) != 0:
-        return node
-    return exp.Paren(this=spark("_1 % nullif(_2, 0)", node.this, right))
-
-
-def _log(node: exp.Expr, types: Types) -> exp.Expr:
-    return spark("log10(_1)", node.this) if node.args.get("expression") is None else node
+# Operators.
 
 
 def _arithmetic(node: exp.Expr, types: Types) -> exp.Expr:
@@ -169,6 +135,15 @@ def _compare(node: exp.Expr, types: Types) -> exp.Expr:
         if isinstance(kind, T.BooleanType) and is_integer(pair[1 - place]):
             key = ("this", "expression")[place]
             node.set(key, spark("CAST(_1 AS INT)", node.args[key]))
+    if isinstance(node, (exp.LT, exp.LTE, exp.GT, exp.GTE)):
+        node = duckdb_order.compared(node, *pair)
+    return duckdb_numbers.compared_with_text(node, types)
+
+
+def _ordered(node: exp.Expr, types: Types) -> exp.Expr:
+    made = duckdb_order.key(node.this, types.of(node.this))
+    if made is not None and not isinstance(node.this, exp.Literal):
+        node.set("this", made)
     return node
 
 
@@ -184,10 +159,10 @@ def _bracket(node: exp.Expr, types: Types) -> exp.Expr:
         return node
     if isinstance(kind, T.MapType):
         return node if not is_integer(kind.keyType) else spark("try_element_at(_1, _2)", inner, index)
-    if isinstance(index, exp.Null):
-        return spark("try_element_at(_1, CAST(NULL AS INT))", inner)
     if isinstance(kind, T.StringType):
         return spark("substring(_1, _2, if(_2 = 0, 0, 1))", inner, index)
+    if isinstance(index, exp.Null):
+        return spark("try_element_at(_1, CAST(NULL AS INT))", inner)
     if isinstance(kind, T.StructType):
         return _field_at(inner, kind, index)
     if isinstance(index, exp.Literal) and index.name != "0":
@@ -280,13 +255,89 @@ def _like(node: exp.Expr, types: Types) -> exp.Expr:
 
 
 def _substring(node: exp.Expr, types: Types) -> exp.Expr:
+    """A negative length goes to the left."""
     start, length = node.args.get("start"), node.args.get("length")
-    if length is None or (isinstance(start, exp.Literal) and start.name != "0"):
+    if length is None or start is None:
         return node
-    assert start is not None
+    if isinstance(length, exp.Literal) and isinstance(start, exp.Literal) and start.name != "0":
+        return node
+    first = "if(_2 < 0, greatest(length(_1) + _2 + 1, 1), _2)"
+    left = f"greatest({first} + _3, 1)"
     return spark(
-        "if(_2 = 0, substring(_1, 1, greatest(_3 - 1, 0)), substring(_1, _2, _3))", node.this, start, length
+        f"CASE WHEN _3 < 0 THEN substring(_1, {left}, greatest({first} - {left}, 0)) "
+        "WHEN _2 = 0 THEN substring(_1, 1, greatest(_3 - 1, 0)) ELSE substring(_1, _2, _3) END",
+        node.this,
+        start,
+        length,
     )
+
+
+def _split_part(node: exp.Expr, types: Types) -> exp.Expr:
+    text, separator, place = (node.args[key] for key in ("this", "delimiter", "part_index"))
+    if isinstance(separator, exp.Literal) and not separator.name:
+        return spark(
+            "coalesce(try_element_at(regexp_extract_all(_1, '(?s).', 0), nullif(_2, 0)), '')", text, place
+        )
+    if isinstance(place, exp.Literal) and place.name != "0":
+        return node
+    return spark(
+        "if(_3 = 0, left(concat(_1, _2), 0), split_part(_1, _2, nullif(_3, 0)))", text, separator, place
+    )
+
+
+def _shown(value: exp.Expr, types: Types) -> exp.Expr:
+    """A value that becomes part of a text, as DuckDB prints it."""
+    kind = types.of(value)
+    if isinstance(value, exp.Literal) or isinstance(kind, (T.StringType, T.NullType)):
+        return value
+    text = text_of(value, kind)
+    return spark("CAST(_1 AS STRING)", value) if text is None else text
+
+
+def _concat_ws(node: exp.Expr, types: Types) -> exp.Expr:
+    first, *values = node.expressions
+    return exp.Anonymous(this="concat_ws", expressions=[first, *(_shown(each, types) for each in values)])
+
+
+def _concat(node: exp.Expr, types: Types) -> exp.Expr:
+    """A NULL is nothing; lists make a list."""
+    values = [each for each in node.expressions if not isinstance(each, exp.Null)]
+    lists = [each for each in values if isinstance(types.of(each), T.ArrayType)]
+    if lists and len(lists) == len(values):
+        one = exp.Anonymous(this="coalesce", expressions=[each.copy() for each in lists])
+        empty = spark("slice(_1, 1, 0)", one)
+        return exp.Anonymous(
+            this="concat", expressions=[spark("coalesce(_1, _2)", each, empty) for each in lists]
+        )
+    texts = [spark("coalesce(_1, '')", _shown(each, types)) for each in values]
+    return exp.Anonymous(this="concat", expressions=texts or [exp.Literal.string("")])
+
+
+def _array_concat(node: exp.Expr, types: Types) -> exp.Expr:
+    """`list_concat`, for which a NULL is an empty list."""
+    made = exp.Concat(expressions=[node.this, *node.expressions])
+    return _concat(made, types)
+
+
+def _pipes(node: exp.Expr, types: Types) -> exp.Expr:
+    kinds = [types.of(each) for each in (node.this, node.expression)]
+    if any(isinstance(kind, (T.ArrayType, T.BinaryType)) for kind in kinds):
+        return node
+    for key, kind in zip(("this", "expression"), kinds, strict=True):
+        value = node.args[key]
+        if kind is not None and not isinstance(value, exp.Null):
+            node.set(key, _shown(value, types))
+    return node
+
+
+def _chr(node: exp.Expr, types: Types) -> exp.Expr:
+    return spark(TEXTS["chr"], node.expressions[0])
+
+
+def _array_contains(node: exp.Expr, types: Types) -> exp.Expr:
+    if isinstance(node.expression, exp.Null):
+        return spark("CAST(NULL AS BOOLEAN)")
+    return spark(TEXTS["list_contains"], node.this, node.expression)
 
 
 def _side(text: str) -> Rule:
@@ -314,6 +365,33 @@ def _regexp_like(node: exp.Expr, types: Types) -> exp.Expr:
     return exp.Paren(this=spark("_1 RLIKE _2", node.this, node.expression))
 
 
+def _upper(node: exp.Expr, types: Types) -> exp.Expr:
+    """Character by character, where Java would make two of one: "ẞ" of "ß", and "ŉ" stays."""
+    if isinstance(node.this, exp.Literal) and node.this.name.isascii():
+        return node
+    odd, made = _odd_cases()
+    return spark(
+        f"if(_1 RLIKE '[{odd}]', array_join(transform(regexp_extract_all(_1, '(?s).', 0), "
+        f"x -> if(x RLIKE '[{odd}]', translate(x, '{odd}', '{made}'), upper(x))), ''), upper(_1))",
+        node.this,
+    )
+
+
+@functools.cache
+def _odd_cases() -> tuple[str, str]:
+    """Characters whose upper case is more than one, and what DuckDB makes of each."""
+    odd = [chr(code) for code in range(0x80, 0xFB20) if len(chr(code).upper()) > 1]
+    titles = {char: "ẞ" if char == "ß" else char.title() for char in odd}
+    return "".join(odd), "".join(title if len(title) == 1 else char for char, title in titles.items())
+
+
+def _lower(node: exp.Expr, types: Types) -> exp.Expr:
+    """Without regard to what stands around: a Σ at the end of a word is no other letter."""
+    if isinstance(node.this, exp.Literal) and node.this.name.isascii():
+        return node
+    return spark("lower(translate(_1, 'İΣ', 'iσ'))", node.this)
+
+
 def _typeof(node: exp.Expr, types: Types) -> exp.Expr:
     name = node.meta.get(duckdb_binder.TYPE)
     if name is None:
@@ -338,71 +416,7 @@ def _lambda_index(node: exp.Expr, types: Types) -> exp.Expr:
     return node
 
 
-# Times.
-
-
-def _extract(node: exp.Expr, types: Types) -> exp.Expr:
-    return part(node.this.name, node.expression) or node
-
-
-def _trunc(node: exp.Expr, types: Types) -> exp.Expr:
-    unit = node.args.get("unit")
-    source = types.of(node.this)
-    if unit is None:
-        return node
-    kind = "TIMESTAMP" if isinstance(source, T.TimestampType) else "TIMESTAMP_NTZ"
-    return spark(f"CAST(date_trunc('{_unit(unit)}', _1) AS {kind})", node.this)
-
-
-def _unit(node: exp.Expr) -> str:
-    name = node.name.upper()
-    if not name.isalpha():
-        raise InvalidInputError(f"{name} is no unit of time.")
-    return name
-
-
-def _date_diff(node: exp.Expr, types: Types) -> exp.Expr:
-    """How many limits between two units lie between two times."""
-    unit = node.args.get("unit")
-    name = _unit(unit).rstrip("S") if unit is not None else "DAY"
-    if name == "WEEK":
-        return node
-    cut = [spark(f"date_trunc('{name}', _1)", each) for each in (node.expression, node.this)]
-    return exp.Anonymous(this="timestampdiff", expressions=[exp.var(name), *cut])
-
-
-def _time_text(node: exp.Expr, types: Types) -> exp.Expr:
-    """`strftime`, in either order of its arguments."""
-    value, form = node.this, node.args.get("format")
-    if isinstance(value, exp.Literal) and not isinstance(form, exp.Literal):
-        value, form = form, value
-    if not isinstance(form, exp.Literal) or value is None:
-        raise InvalidInputError("strftime() and strptime() take a format that is written out.")
-    if isinstance(node, exp.StrToTime):
-        read = with_pattern("to_timestamp", value, form.name, to_read=True)
-        return spark("CAST(_1 AS TIMESTAMP_NTZ)", read)
-    return with_pattern("date_format", value, form.name)
-
-
-def _epoch(node: exp.Expr, types: Types) -> exp.Expr:
-    """`epoch_ms`, which goes both ways, and `to_timestamp`."""
-    scale = node.args.get("scale")
-    name = {"3": "epoch_ms", "6": "make_timestamp"}.get(
-        scale.name if scale is not None else "", "to_timestamp"
-    )
-    return anonymous(exp.Anonymous(this=name, expressions=[_known(node.this, types)]), types)
-
-
-def _series(node: exp.Expr, types: Types) -> exp.Expr:
-    """`range` over dates: sqlglot does the numbers."""
-    start, end, step = (node.args.get(key) for key in ("start", "end", "step"))
-    if not isinstance(types.of(step), T.DayTimeIntervalType) or isinstance(node.parent, exp.Table):
-        return node
-    assert start is not None and end is not None and step is not None
-    whole = "sequence(CAST(_1 AS TIMESTAMP_NTZ), CAST(_2 AS TIMESTAMP_NTZ), _3)"
-    if not node.args.get("is_end_exclusive"):
-        return spark(whole, start, end, step)
-    return spark(f"filter({whole}, x -> x < _2)", start, end, step)
+# Others.
 
 
 def _glob(node: exp.Expr, types: Types) -> exp.Expr:
@@ -414,7 +428,7 @@ def _glob(node: exp.Expr, types: Types) -> exp.Expr:
 
 
 def _format(node: exp.Expr, types: Types) -> exp.Expr:
-    return anonymous(exp.Anonymous(this="format", expressions=[node.this, *node.expressions]), types)
+    return duckdb_formats.format_([node.this, *node.expressions], types)
 
 
 def _regexp_replace(node: exp.Expr, types: Types) -> exp.Expr:
@@ -426,40 +440,30 @@ def _regexp_replace(node: exp.Expr, types: Types) -> exp.Expr:
     if "i" in flags:
         pattern = spark("concat('(?i)', _1)", pattern)
     if isinstance(new, exp.Literal):
-        shift = 1 if once else 0
+        shift = 2 if once else 0
         parts = re.split(r"\\(\d)", new.name.replace("$", "\\$"))
         new = exp.Literal.string(
             "".join(part if place % 2 == 0 else f"${int(part) + shift}" for place, part in enumerate(parts))
         )
     if not once:
         return spark("regexp_replace(_1, _2, _3)", text, pattern, new)
-    return spark("regexp_replace(_1, concat('(?s)^(.*?)(?:', _2, ')'), concat('$1', _3))", text, pattern, new)
-
-
-def _interval(node: exp.Expr, types: Types) -> exp.Expr:
-    unit, value = node.args.get("unit"), node.this
-    if unit is None or isinstance(value, exp.Literal) or value is None:
-        return node
-    text = _INTERVALS.get(unit.name.upper().rstrip("S"))
-    return node if text is None else spark(text, value)
-
-
-def _date_add(node: exp.Expr, types: Types) -> exp.Expr:
-    if isinstance(node.expression, exp.Interval):
-        return spark("CAST(_1 AS TIMESTAMP_NTZ) + _2", node.this, node.expression)
-    return node
+    return spark("regexp_replace(_1, concat('(?s)^(.*?)(', _2, ')'), concat('$1', _3))", text, pattern, new)
 
 
 def _anonymous(node: exp.Expr, types: Types) -> exp.Expr:
     assert isinstance(node, exp.Anonymous)
-    return anonymous(node, types)
+    make = _CALLS.get(node.name.lower())
+    made = make(list(node.expressions), types) if make is not None else None
+    return anonymous(node, types) if made is None else made
 
 
+_CALLS: Mapping[str, Callable[[list[exp.Expr], Types], exp.Expr | None]] = {
+    "printf": duckdb_formats.printf,
+    "format": duckdb_formats.format_,
+    **duckdb_times.CALLS,
+    **duckdb_numbers.CALLS,
+}
 _RULES: Mapping[type, Rule] = {
-    exp.Div: _div,
-    exp.IntDiv: _int_div,
-    exp.Mod: _mod,
-    exp.Log: _log,
     exp.Add: _arithmetic,
     exp.Sub: _arithmetic,
     exp.EQ: _compare,
@@ -476,9 +480,9 @@ _RULES: Mapping[type, Rule] = {
     exp.ArraySize: _array_size,
     exp.Length: _array_size,
     exp.Contains: _contains,
-    exp.ArrayOverlaps: _pairwise("arrays_overlap(_1, _2)"),
-    exp.ArrayContainsAll: _pairwise("size(array_except(_2, _1)) = 0"),
-    exp.ArrayContainedBy: _pairwise("size(array_except(_1, _2)) = 0"),
+    exp.ArrayOverlaps: _pairwise(TEXTS["list_has_any"]),
+    exp.ArrayContainsAll: _pairwise(TEXTS["list_has_all"]),
+    exp.ArrayContainedBy: _pairwise("size(array_except(array_compact(_1), _2)) = 0"),
     exp.SimilarTo: _pairwise("_1 RLIKE concat('^(?:', _2, ')$')"),
     exp.RegexpFullMatch: _pairwise("_1 RLIKE concat('^(?:', _2, ')$')"),
     exp.RegexpLike: _regexp_like,
@@ -490,14 +494,14 @@ _RULES: Mapping[type, Rule] = {
     exp.Split: _split,
     exp.Lambda: _lambda_index,
     exp.Typeof: _typeof,
+    exp.Upper: _upper,
+    exp.Lower: _lower,
     exp.Kurtosis: _one(KURTOSIS),
     exp.Skewness: _one(SKEWNESS),
     exp.Glob: _glob,
     exp.Format: _format,
     exp.RegexpReplace: _regexp_replace,
-    exp.ArrayContains: _pairwise(
-        "if(_1 IS NULL OR _2 IS NULL, NULL, coalesce(array_contains(_1, _2), false))"
-    ),
+    exp.ArrayContains: _array_contains,
     exp.ArrayDistinct: _one("array_distinct(array_compact(_1))"),
     exp.Week: _one("weekofyear(_1)"),
     exp.ToDays: _one("make_dt_interval(_1)"),
@@ -505,18 +509,30 @@ _RULES: Mapping[type, Rule] = {
     exp.DayOfWeekIso: _one("weekday(_1) + 1"),
     exp.Monthname: _one("date_format(_1, 'MMMM')"),
     exp.Dayname: _one("date_format(_1, 'EEEE')"),
-    exp.TimeToUnix: _one("unix_micros(CAST(_1 AS TIMESTAMP)) / 1000000D"),
-    exp.UnixToTime: _epoch,
-    exp.TimeToStr: _time_text,
-    exp.StrToTime: _time_text,
-    exp.DateDiff: _date_diff,
-    exp.GenerateSeries: _series,
+    exp.TimeToUnix: duckdb_times.epoch,
+    exp.UnixToTime: duckdb_times.from_number,
+    exp.TimeToStr: duckdb_times.time_text,
+    exp.StrToTime: duckdb_times.time_text,
+    exp.DateDiff: duckdb_times.date_diff,
+    exp.GenerateSeries: duckdb_times.series,
     exp.IsInf: _one("abs(_1) = double('Infinity')"),
-    exp.Extract: _extract,
-    exp.DateTrunc: _trunc,
-    exp.TimestampTrunc: _trunc,
-    exp.Interval: _interval,
-    exp.DateAdd: _date_add,
+    exp.Extract: duckdb_times.extract,
+    exp.DateTrunc: duckdb_times.trunc,
+    exp.TimestampTrunc: duckdb_times.trunc,
+    exp.Interval: duckdb_times.interval,
+    exp.DateAdd: duckdb_times.date_add,
     exp.Anonymous: _anonymous,
+    exp.Ordered: _ordered,
+    exp.SplitPart: _split_part,
+    exp.ConcatWs: _concat_ws,
+    exp.Concat: _concat,
+    exp.ArrayConcat: _array_concat,
+    exp.DPipe: _pipes,
+    exp.AtTimeZone: duckdb_times.at_time_zone,
+    exp.Chr: _chr,
+    exp.Unicode: _one("if(_1 = '', -1, ascii(_1))"),
+    exp.Flatten: _one("flatten(array_compact(_1))"),
+    exp.ArrayPosition: _pairwise(TEXTS["list_position"]),
+    **duckdb_numbers.RULES,
     **duckdb_aggregates.RULES,
 }

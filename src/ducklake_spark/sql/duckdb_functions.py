@@ -6,7 +6,6 @@ In a text, `_1` is the first argument. What is not listed here is the same in bo
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Mapping
 
 import pyspark.sql.types as T
@@ -20,28 +19,35 @@ _SUM = (
     "CASE WHEN size(array_compact(_1)) > 0 THEN aggregate(array_compact(_1), CAST({zero} AS {type}), "
     "(acc, x) -> CAST(acc {op} x AS {type})) END"
 )
-_UNIT = "timestampdiff({unit}, _2, _3)"
+_SELECT = "if(_1 IS NULL, NULL, transform(_2, i -> if(i > 0, try_element_at(_1, nullif(i, 0)), NULL)))"
+_WHERE = (
+    "if(_1 IS NULL, NULL, transform(filter(transform(_2, (x, i) -> if(x, i + 1, 0)), i -> i > 0), "
+    "i -> try_element_at(_1, i)))"
+)
 
-KURTOSIS = "(count(_1) - 1) / ((count(_1) - 2D) * (count(_1) - 3)) * ((count(_1) + 1) * kurtosis(_1) + 6)"
-SKEWNESS = "skewness(_1) * sqrt(count(_1) * (count(_1) - 1D)) / (count(_1) - 2)"
+KURTOSIS = (
+    "CASE WHEN count(_1) > 3 THEN (count(_1) - 1) / ((count(_1) - 2D) * (count(_1) - 3)) "
+    "* ((count(_1) + 1) * kurtosis(_1) + 6) END"
+)
+SKEWNESS = (
+    "CASE WHEN count(_1) > 2 THEN skewness(_1) * sqrt(count(_1) * (count(_1) - 1D)) / (count(_1) - 2) END"
+)
 
 TEXTS: Mapping[str, str] = {
     # numbers
-    "fmod": "_1 % nullif(_2, 0)",
     "mod": "_1 % nullif(_2, 0)",
     "even": "if(_1 >= 0, ceil(_1 / 2), floor(_1 / 2)) * 2",
     "isfinite": "NOT isnan(_1) AND abs(_1) < double('Infinity')",
     "isinf": "abs(_1) = double('Infinity')",
-    "trunc": "if(_1 >= 0, floor(_1), ceil(_1))",
-    "bit_count": "bit_count(_1)",
     "log": "log10(_1)",
     "gamma": "gamma(_1)",
     # texts
     "suffix": "endswith(_1, _2)",
     "prefix": "startswith(_1, _2)",
     "strlen": "octet_length(_1)",
-    "ord": "ascii(_1)",
-    "unicode": "ascii(_1)",
+    "ord": "if(_1 = '', -1, ascii(_1))",
+    "url_encode": "replace(replace(replace(url_encode(_1), '+', '%20'), '*', '%2A'), '%7E', '~')",
+    "url_decode": "url_decode(replace(_1, '+', '%2B'))",
     "regexp_full_match": "_1 RLIKE concat('^(?:', _2, ')$')",
     "regexp_matches": "_1 RLIKE _2",
     "regexp_split_to_array": "split(_1, _2)",
@@ -49,22 +55,22 @@ TEXTS: Mapping[str, str] = {
     "str_split_regex": "split(_1, _2)",
     "to_hex": "hex(_1)",
     "array_to_string": "array_join(_1, _2)",
-    "list_string_agg": "array_join(_1, ',')",
+    "list_string_agg": "if(size(array_compact(_1)) > 0, array_join(_1, ','), NULL)",
     "to_base64": "base64(_1)",
     "from_base64": "unbase64(_1)",
     "string_split": "split(_1, concat('\\\\Q', _2, '\\\\E'))",
-    "chr": "char(_1)",
+    "chr": "decode(unhex(lpad(hex(_1), 8, '0')), 'UTF-32')",
     # lists
-    "list_cat": "concat(_1, _2)",
-    "array_cat": "concat(_1, _2)",
+    "list_cat/2": "concat(coalesce(_1, slice(_2, 1, 0)), coalesce(_2, slice(_1, 1, 0)))",
+    "array_cat/2": "concat(coalesce(_1, slice(_2, 1, 0)), coalesce(_2, slice(_1, 1, 0)))",
     "list_reverse": "reverse(_1)",
     "array_reverse": "reverse(_1)",
     "list_unique": "size(array_distinct(array_compact(_1)))",
     "list_distinct": "array_distinct(array_compact(_1))",
-    "list_contains": "coalesce(array_contains(_1, _2), if(_1 IS NULL OR _2 IS NULL, NULL, false))",
-    "list_has": "coalesce(array_contains(_1, _2), if(_1 IS NULL OR _2 IS NULL, NULL, false))",
-    "list_position": "nullif(array_position(_1, _2), 0)",
-    "list_indexof": "nullif(array_position(_1, _2), 0)",
+    "list_contains": "if(_1 IS NULL OR _2 IS NULL, NULL, coalesce(array_contains(_1, _2), false))",
+    "list_has": "if(_1 IS NULL OR _2 IS NULL, NULL, coalesce(array_contains(_1, _2), false))",
+    "list_position": "nullif(array_position(transform(_1, x -> x <=> _2), true), 0)",
+    "list_indexof": "nullif(array_position(transform(_1, x -> x <=> _2), true), 0)",
     "list_min": "array_min(_1)",
     "list_max": "array_max(_1)",
     "list_count": "size(array_compact(_1))",
@@ -74,14 +80,15 @@ TEXTS: Mapping[str, str] = {
     "list_first": "try_element_at(_1, 1)",
     "list_last": "try_element_at(_1, -1)",
     "list_any_value": "try_element_at(array_compact(_1), 1)",
-    "list_has_any": "arrays_overlap(_1, _2)",
-    "list_has_all": "size(array_except(_2, _1)) = 0",
-    "list_intersect": "array_intersect(_1, _2)",
+    "list_has_any": "arrays_overlap(array_compact(_1), array_compact(_2))",
+    "list_has_all": "size(array_except(array_compact(_2), _1)) = 0",
+    "list_intersect": "array_intersect(array_compact(_1), _2)",
+    "list_resize/2": "slice(concat(_1, array_repeat(NULL, greatest(_2 - size(_1), 0))), 1, _2)",
     "list_resize": "slice(concat(_1, array_repeat(_3, greatest(_2 - size(_1), 0))), 1, _2)",
-    "list_select": "transform(_2, i -> try_element_at(_1, i))",
-    "array_select": "transform(_2, i -> try_element_at(_1, i))",
-    "list_where": "filter(_1, (x, i) -> get(_2, i))",
-    "array_where": "filter(_1, (x, i) -> get(_2, i))",
+    "list_select": _SELECT,
+    "array_select": _SELECT,
+    "list_where": _WHERE,
+    "array_where": _WHERE,
     "list_reduce/3": "aggregate(_1, _3, _2)",
     "list_reduce": "aggregate(slice(_1, 2, greatest(size(_1) - 1, 0)), try_element_at(_1, 1), _2)",
     "list_filter": "filter(_1, _2)",
@@ -94,16 +101,8 @@ TEXTS: Mapping[str, str] = {
     "map_extract": "if(_1 IS NULL, NULL, if(map_contains_key(_1, _2), array(_1[_2]), array()))",
     "map_extract_value": "_1[_2]",
     # times
-    "week": "weekofyear(_1)",
-    "yearweek": "extract(YEAROFWEEK FROM _1) * 100 + weekofyear(_1)",
-    "weekday": "dayofweek(_1) - 1",
-    "dayofweek": "dayofweek(_1) - 1",
-    "isodow": "weekday(_1) + 1",
     "monthname": "date_format(_1, 'MMMM')",
     "dayname": "date_format(_1, 'EEEE')",
-    "epoch": "unix_micros(CAST(_1 AS TIMESTAMP)) / 1000000D",
-    "epoch_us": "unix_micros(CAST(_1 AS TIMESTAMP))",
-    "epoch_ns": "unix_micros(CAST(_1 AS TIMESTAMP)) * 1000",
     "to_timestamp": "timestamp_micros(CAST(_1 * 1000000 AS BIGINT))",
     "make_timestamp": "make_timestamp_ntz(_1, _2, _3, _4, _5, _6)",
     "today": "current_date()",
@@ -121,12 +120,15 @@ TEXTS: Mapping[str, str] = {
     "to_years": "make_ym_interval(_1)",
     # aggregates
     "product": "aggregate(collect_list(_1), 1D, (acc, x) -> acc * x)",
-    "quantile": "percentile_disc(_2) WITHIN GROUP (ORDER BY _1)",
     "count_star": "count(*)",
     "kurtosis": KURTOSIS,
     "kurtosis_pop": "kurtosis(_1)",
     "skewness": SKEWNESS,
     "favg": "avg(_1)",
+    "sem": "stddev_pop(_1) / sqrt(count(_1))",
+    "arbitrary": "first(_1, true)",
+    "arg_min_null": "min_by(_1, _2)",
+    "arg_max_null": "max_by(_1, _2)",
     "fsum": "sum(_1)",
     # others
     "ifnull": "coalesce(_1, _2)",
@@ -134,22 +136,6 @@ TEXTS: Mapping[str, str] = {
     "gen_random_uuid": "uuid()",
     "current_schema": "'main'",
 }
-
-_PARTS: Mapping[str, str] = {
-    "year": "year(_1)", "month": "month(_1)", "day": "day(_1)", "hour": "hour(_1)", "minute": "minute(_1)",
-    "quarter": "quarter(_1)", "doy": "dayofyear(_1)", "dayofyear": "dayofyear(_1)", "week": "weekofyear(_1)",
-    "weekofyear": "weekofyear(_1)", "second": "CAST(floor(extract(SECOND FROM _1)) AS BIGINT)",
-    "dow": "dayofweek(_1) - 1", "dayofweek": "dayofweek(_1) - 1", "weekday": "dayofweek(_1) - 1",
-    "isodow": "weekday(_1) + 1", "isoyear": "extract(YEAROFWEEK FROM _1)",
-    "millisecond": "CAST(floor(extract(SECOND FROM _1) * 1000) AS BIGINT)",
-    "milliseconds": "CAST(floor(extract(SECOND FROM _1) * 1000) AS BIGINT)",
-    "microsecond": "CAST(extract(SECOND FROM _1) * 1000000 AS BIGINT)",
-    "microseconds": "CAST(extract(SECOND FROM _1) * 1000000 AS BIGINT)",
-    "epoch": "unix_micros(CAST(_1 AS TIMESTAMP)) / 1000000D",
-    "century": "ceil(year(_1) / 100)", "decade": "floor(year(_1) / 10)", "millennium": "ceil(year(_1) / 1000)",
-    "yearweek": "extract(YEAROFWEEK FROM _1) * 100 + weekofyear(_1)",
-}  # fmt: skip
-"""Parts of times, as `extract`, `date_part` and functions of the same name give them."""
 
 _VARIADIC = {"row": "struct", "list_value": "array", "list_pack": "array"}
 _SYNONYMS = {
@@ -162,7 +148,7 @@ _SYNONYMS = {
     "array_aggregate": "list_aggregate", "array_aggr": "list_aggregate", "aggregate": "list_aggregate",
     "array_slice": "list_slice", "reduce": "list_reduce", "array_reduce": "list_reduce",
     "array_extract": "list_extract", "list_element": "list_extract", "str_split": "string_split",
-    "string_to_array": "string_split", "date_sub": "datesub", "uuid": "gen_random_uuid",
+    "string_to_array": "string_split", "uuid": "gen_random_uuid",
 }  # fmt: skip
 
 
@@ -214,12 +200,6 @@ def anonymous(node: exp.Anonymous, types: Types) -> exp.Expr:
     return wrapped(spark(text, *args))
 
 
-def part(name: str, value: exp.Expr) -> exp.Expr | None:
-    """A part of a time; None for one that is not known."""
-    text = _PARTS.get(name.lower())
-    return None if text is None else wrapped(spark(text, value))
-
-
 def _list_sum(args: list[exp.Expr], types: Types) -> exp.Expr:
     kind = types.of(args[0])
     element = kind.elementType if isinstance(kind, T.ArrayType) else None
@@ -269,6 +249,28 @@ def _struct_extract(args: list[exp.Expr], types: Types) -> exp.Expr | None:
     return None
 
 
+def _struct_extract_at(args: list[exp.Expr], types: Types) -> exp.Expr | None:
+    kind = types.of(args[0]) if len(args) == 2 else None
+    if not isinstance(kind, T.StructType) or not isinstance(args[1], exp.Literal):
+        return None
+    place = int(args[1].name)
+    if not 1 <= place <= len(kind.fields):
+        raise InvalidInputError(
+            f"The struct has {len(kind.fields)} fields, and none with the number {place}."
+        )
+    return exp.Dot(
+        this=wrapped(args[0]), expression=exp.to_identifier(kind.fields[place - 1].name, quoted=True)
+    )
+
+
+def _struct_keys(args: list[exp.Expr], types: Types) -> exp.Expr | None:
+    kind = types.of(args[0]) if len(args) == 1 else None
+    if not isinstance(kind, T.StructType):
+        return None
+    names = exp.Anonymous(this="array", expressions=[exp.Literal.string(name) for name in kind.names])
+    return spark("if(_1 IS NULL, NULL, _2)", args[0], names)
+
+
 def _struct_insert(args: list[exp.Expr], types: Types) -> exp.Expr | None:
     kind = types.of(args[0]) if args else None
     if not isinstance(kind, T.StructType):
@@ -282,38 +284,6 @@ def _struct_insert(args: list[exp.Expr], types: Types) -> exp.Expr | None:
             return None
         pairs += [exp.Literal.string(each.this.name), each.expression]
     return exp.Anonymous(this="named_struct", expressions=pairs)
-
-
-def _date_sub(args: list[exp.Expr], types: Types) -> exp.Expr | None:
-    if len(args) != 3 or not isinstance(args[0], exp.Literal):
-        return None
-    months = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}.get(args[0].name.upper().rstrip("S"))
-    if months is not None:
-        return spark(f"CAST(months_between(_3, _2) / {months} AS BIGINT)", *args)
-    return spark(_UNIT.format(unit=args[0].name.upper().rstrip("S")), *args)
-
-
-def _epoch_ms(args: list[exp.Expr], types: Types) -> exp.Expr:
-    if isinstance(types.of(args[0]), T.IntegralType):
-        return spark("CAST(timestamp_millis(_1) AS TIMESTAMP_NTZ)", args[0])
-    return spark("unix_millis(CAST(_1 AS TIMESTAMP))", args[0])
-
-
-def _printf(args: list[exp.Expr], types: Types) -> exp.Expr:
-    values = [
-        spark("CAST(_1 AS DOUBLE)", each) if isinstance(types.of(each), T.DecimalType) else each
-        for each in args[1:]
-    ]
-    return exp.Anonymous(this="format_string", expressions=[args[0], *values])
-
-
-def _format(args: list[exp.Expr], types: Types) -> exp.Expr | None:
-    """`format` with Python's marks: a literal text only, as the marks must be rewritten."""
-    if not args or not isinstance(args[0], exp.Literal):
-        return None
-    text = args[0].name.replace("%", "%%")
-    text = re.sub(r"\{(?::([^{}]*))?\}", lambda mark: "%" + (mark[1] or "s"), text)
-    return _printf([exp.Literal.string(text.replace("{{", "{").replace("}}", "}")), *args[1:]], types)
 
 
 def _slice(args: list[exp.Expr], types: Types) -> exp.Expr | None:
@@ -363,57 +333,6 @@ def _every(part: exp.Expr, step: exp.Expr, kind: T.DataType | None) -> exp.Expr:
     return spark(text, part, count)
 
 
-def _try_strptime(args: list[exp.Expr], types: Types) -> exp.Expr | None:
-    if len(args) != 2 or not isinstance(args[1], exp.Literal):
-        return None
-    read = with_pattern("try_to_timestamp", args[0], args[1].name, to_read=True)
-    return spark("CAST(_1 AS TIMESTAMP_NTZ)", read)
-
-
-_MARKS = {
-    "Y": "yyyy", "m": "MM", "d": "dd", "H": "HH", "M": "mm", "S": "ss", "y": "yy", "b": "MMM", "B": "MMMM", "a": "EEE",
-    "A": "EEEE", "j": "DDD", "I": "hh", "p": "a", "f": "SSSSSS", "g": "SSS", "-d": "d", "-m": "M", "-H": "H", "-M": "m",
-    "-S": "s", "-I": "h", "-j": "D", "-y": "y", "z": "xx", "n": "SSSSSSSSS", "%": "%",
-}  # fmt: skip
-
-
-def with_pattern(function: str, value: exp.Expr, marks: str, *, to_read: bool = False) -> exp.Expr:
-    """A call of a function of times; sqlglot, which would turn the pattern into another, is told nothing of it."""
-    pattern = exp.Literal.string(java_pattern(marks, to_read=to_read))
-    return exp.Anonymous(this=function, expressions=[value.copy(), pattern])
-
-
-def java_pattern(marks: str, *, to_read: bool = False) -> str:
-    """A format of `strftime`, or `strptime` when it is to read, as one of Spark's own patterns.
-
-    >>> java_pattern("%d.%m.%Y at %H")
-    "dd.MM.yyyy 'at' HH"
-
-    Raises:
-        InvalidInputError: A mark that Spark has no pattern for.
-    """
-    parts: list[str] = []
-    after_mark = False
-    for found in re.finditer(r"%(-?.)|([^%]+)", marks, re.DOTALL):
-        mark, other = found.groups()
-        if mark:
-            if mark not in _MARKS:
-                raise InvalidInputError(f"The format %{mark} of times is not available in Spark's SQL.")
-            # When a text is read, a number may have one digit, unless other numbers stand beside it.
-            alone = to_read and not after_mark and marks[found.end() : found.end() + 1] != "%"
-            parts.append(_MARKS[mark][0] if alone and mark in "mdHMSI" else _MARKS[mark])
-        else:
-            parts.append(
-                re.sub(r"[A-Za-z'\[\]{}#]+", lambda text: "'" + text[0].replace("'", "''") + "'", other)
-            )
-        after_mark = bool(mark)
-    return "".join(parts)
-
-
-def _quantile(args: list[exp.Expr], types: Types) -> exp.Expr:
-    return spark("percentile(_1, _2)", *args)
-
-
 _SPECIAL: Mapping[str, Callable[[list[exp.Expr], Types], exp.Expr | None]] = {
     "list_sum": _list_sum,
     "len": _length,
@@ -425,11 +344,7 @@ _SPECIAL: Mapping[str, Callable[[list[exp.Expr], Types], exp.Expr | None]] = {
     "list_extract": _element_at,
     "struct_extract": _struct_extract,
     "struct_insert": _struct_insert,
-    "datesub": _date_sub,
-    "epoch_ms": _epoch_ms,
-    "printf": _printf,
-    "format": _format,
-    "quantile_cont": _quantile,
+    "struct_extract_at": _struct_extract_at,
+    "struct_keys": _struct_keys,
     "list_slice": _slice,
-    "try_strptime": _try_strptime,
 }
