@@ -60,9 +60,11 @@ def test_parameters(twin: Both) -> None:
 
 def test_what_cannot_be_said_is_refused_by_name(twin: Both) -> None:
     for sql, words in [
-        ("SELECT * FROM t ASOF JOIN s1.t u ON t.i >= u.i", "ASOF JOIN"),
+        ("SELECT * FROM t ASOF JOIN s1.t u ON t.i = u.i", "ASOF JOIN"),
+        ("SELECT * FROM t ASOF RIGHT JOIN s1.t u ON t.i >= u.i", "ASOF RIGHT JOIN"),
+        ("SELECT sum(a), unnest([1]), unnest([2]) FROM n", "unnest"),
         ("SELECT * FROM t POSITIONAL JOIN n", "POSITIONAL JOIN"),
-        ("SELECT * FROM t USING SAMPLE 10%", "SAMPLE"),
+        ("SELECT * FROM t, n USING SAMPLE 10 ROWS", "SAMPLE"),
         ("SELECT a FROM n LIMIT 10%", "LIMIT"),
         ("SELECT strftime(dt, s) FROM t", "strftime"),
         ("SELECT getvariable('x')", "(?i)getvariable"),

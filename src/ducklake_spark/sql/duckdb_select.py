@@ -12,12 +12,12 @@ from sqlglot import exp
 from ducklake_spark.errors import DuckLakeError, InvalidInputError
 from ducklake_spark.format import duckdb_sql
 from ducklake_spark.format.types import fold
+from ducklake_spark.sql import duckdb_from
 from ducklake_spark.sql.duckdb_functions import spark
 from ducklake_spark.sql.duckdb_types import OutColumn, Types
 from ducklake_spark.sql.grammar_queries import ODD_TREES, first_line
 
 _NAMED = (exp.Alias, exp.Aliases, exp.Column, exp.Star, exp.Dot)
-_JOINS = {"ASOF": "ASOF JOIN", "POSITIONAL": "POSITIONAL JOIN"}
 
 
 def refuse(tree: exp.Expr) -> None:
@@ -27,25 +27,15 @@ def refuse(tree: exp.Expr) -> None:
         InvalidInputError: The construct, and the other way if there is one.
     """
     for join in tree.find_all(exp.Join):
-        if join.method in _JOINS:
+        if join.method == "POSITIONAL":
             raise InvalidInputError(
-                f"{_JOINS[join.method]} cannot be said in Spark's SQL. Write it as a plain JOIN."
+                "POSITIONAL JOIN cannot be said in Spark's SQL, where rows have no order: number the rows with "
+                "row_number() OVER (ORDER BY ...) and join on that."
             )
-    for select in tree.find_all(exp.Select):
-        if sum(1 for each in select.expressions if isinstance(each.unalias(), (exp.Explode, exp.Unnest))) > 1:
-            raise InvalidInputError("SELECT can have one unnest() only: unnest the others in a subquery.")
-    for node in tree.find_all(exp.TableSample, exp.LimitOptions, exp.Pivot):
-        if isinstance(node, exp.TableSample):
-            raise InvalidInputError(
-                'SAMPLE of DuckDB is not available: use TABLESAMPLE with the dialect "spark", or DataFrame.sample().'
-            )
-        if isinstance(node, exp.LimitOptions) and node.args.get("percent"):
+    for node in tree.find_all(exp.LimitOptions):
+        if node.args.get("percent"):
             raise InvalidInputError(
                 "LIMIT with a percentage cannot be said in Spark's SQL: give a number of rows."
-            )
-        if isinstance(node, exp.Pivot) and node.args.get("using"):
-            raise InvalidInputError(
-                'The PIVOT statement is not available: use PIVOT in FROM with the dialect "spark".'
             )
 
 
@@ -68,6 +58,10 @@ def rewrite(tree: exp.Expr, types: Types, fresh: Callable[[], Types]) -> exp.Exp
     types = fresh()
     for select in list(tree.find_all(exp.Select)):
         _aliases_in_where(select, types)
+        duckdb_from.asof_joins(select, types)
+        duckdb_from.several_unnests(select)
+    for sample in list(tree.find_all(exp.TableSample)):
+        duckdb_from.sample(sample)
     for select in reversed(list(tree.find_all(exp.Select))):
         tree = _distinct_on(select, tree)
     for values in list(tree.find_all(exp.Values)):
@@ -132,7 +126,7 @@ def _expanded(node: exp.Expr, columns: list[OutColumn]) -> list[exp.Expr]:
         assert starred is not None
         return [_column(column) for column in _chosen(inner, starred, columns) if keep(column.name)]
     found = next(iter(node.find_all(exp.Columns)))
-    chosen = _columns_of(found, columns)
+    chosen = columns_of(found, columns)
     if not chosen:
         raise InvalidInputError(f"No column fits {found.sql('duckdb')}.")
     made = []
@@ -148,7 +142,8 @@ def _expanded(node: exp.Expr, columns: list[OutColumn]) -> list[exp.Expr]:
     return made
 
 
-def _columns_of(node: exp.Columns, columns: list[OutColumn]) -> list[OutColumn]:
+def columns_of(node: exp.Columns, columns: list[OutColumn]) -> list[OutColumn]:
+    """The columns that `COLUMNS(...)` means."""
     what = node.this
     star = _star(what)
     if star is not None:

@@ -50,6 +50,9 @@ class Grammar(AlterGrammar, DmlGrammar, OtherGrammar):
         found: Any = super()._parse_statement()
         while isinstance(found, exp.Alias):
             found = found.this
+        if isinstance(found, exp.Pivot):  # sqlglot does not read what may follow
+            for key, read in (("order", self._parse_order), ("limit", self._parse_limit)):
+                found.set(key, read())
         if not isinstance(found, (exp.Query, exp.Values, exp.Pivot, LakeStatement)):
             self._fail(f"{word} begins no statement that a lake knows")
         return found

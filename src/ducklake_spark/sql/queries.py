@@ -13,7 +13,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from ducklake_spark.errors import DuckLakeError, InvalidInputError
-from ducklake_spark.sql import duckdb_select
+from ducklake_spark.sql import duckdb_pivot, duckdb_select
 from ducklake_spark.sql.constants import Args, Constants
 from ducklake_spark.sql.duckdb_dialect import translate
 from ducklake_spark.sql.grammar_queries import ODD_TREES, QUERY_DIALECTS, first_line, parse_query_text
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ducklake_spark.lake import Lake
 
 
-QUERIES = (exp.Query, exp.Values)
+QUERIES = (exp.Query, exp.Values, exp.Pivot)
 _NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE", "SCHEMA_NOT_FOUND")
 """What Spark says when no catalog of its own has a name."""
 
@@ -101,6 +101,8 @@ def prepare(world: World, tree: exp.Expr, text: str | None, dialect: str, args: 
     tree = tree.copy()
     markers = _number_markers(tree, text, dialect)
     if dialect == "duckdb":
+        if tree.find(exp.Pivot):
+            tree = _without_pivots(world, tree, args)
         duckdb_select.name_columns(tree, text)
     constants = Constants(world.lake, dialect, args, lambda node: spark_sql(node, dialect))
     span = _span(tree, text, dialect) if dialect == "spark" else None
@@ -122,6 +124,17 @@ def prepare(world: World, tree: exp.Expr, text: str | None, dialect: str, args: 
         kept = [place for place in kept if not any(a <= markers[place] < b for a, b in gone)]
         args = [args[place] for place in kept if place < len(args)]
     return Prepared(world, spliced, done.frames, args, done.unknown)
+
+
+def _without_pivots(world: World, tree: exp.Expr, args: Args) -> exp.Expr:
+    def columns(query: exp.Expr) -> list[str]:
+        return run_query(world, query, None, "duckdb", args).columns
+
+    def values(query: exp.Expr) -> list[str]:
+        rows = run_query(world, query, None, "duckdb", args).limit(duckdb_pivot.MOST_COLUMNS + 1).collect()
+        return [str(row[0]) for row in rows]
+
+    return duckdb_pivot.expand(tree, columns, values)
 
 
 def spark_sql(
