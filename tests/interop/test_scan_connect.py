@@ -7,8 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.skipif(
     not all(importlib.util.find_spec(name) for name in ("grpc", "pandas")), reason="needs pyspark[connect]"
 )
-def test_a_connect_session_reads_the_same_rows(tmp_path: Path) -> None:
+def test_a_connect_session_reads_the_same_rows_and_runs_sql(tmp_path: Path) -> None:
     environment = {
         **os.environ,
         "PYSPARK_PYTHON": sys.executable,
@@ -62,7 +66,30 @@ def main(folder: str) -> None:
         ours = frame.select("b", "rowid", "snapshot_id", "filename", "file_row_number").collect()
         assert in_order(ours) == in_order(theirs)
         lake.close()
+    _sql(spark, folder)
     spark.stop()
+
+
+def _sql(spark: SparkSession, folder: str) -> None:
+    """`lake.sql` in both dialects: statements, queries over lake tables, parameters and errors."""
+    import ducklake_spark
+
+    with ducklake_spark.attach(f"ducklake:{folder}/sql.ducklake", spark=spark, name="lake") as lake:
+        lake.sql("CREATE TABLE t (i INT, s STRING); INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, '{c}')")
+        found = lake.sql("SELECT i, s FROM t WHERE i < :most ORDER BY i", args={"most": 3}).collect()
+        assert found == [(1, "a"), (2, "b")]
+        for sql, expected in [
+            (
+                "FROM t SELECT i / 2, s[1], typeof(i), {'x': s}::VARCHAR ORDER BY i LIMIT 1",
+                [(0.5, "a", "INTEGER", "{'x': a}")],
+            ),
+            ("SELECT * FROM (PIVOT t ON i USING max(s))", [("a", "b", "{c}")]),
+            ("SELECT x.i, y.i FROM t x ASOF JOIN t y ON x.i > y.i ORDER BY 1", [(2, 1), (3, 2)]),
+            ("SELECT list_transform([2.5, 3.5], x -> x::INT), printf('%.1f', 0.25)", [([3, 4], "0.2")]),
+        ]:
+            assert lake.sql(sql, dialect="duckdb").collect() == expected, sql
+        with pytest.raises(ducklake_spark.DuckLakeError, match="nope"):
+            lake.sql("SELECT * FROM nope", dialect="duckdb")
 
 
 if __name__ == "__main__":

@@ -350,6 +350,10 @@ def test_an_error_names_the_statement_and_later_ones_do_not_run(lake: Lake, spar
     with pytest.raises(NotFoundError, match="The statement is: DROP TABLE nope"):
         lake.sql("CREATE TABLE t(a INT); DROP TABLE nope; CREATE TABLE u(a INT)")
     assert lake.tables() == ["main.t"]
+    for dialect in ("spark", "duckdb"):
+        with pytest.raises(DuckLakeError, match=r"nope.* Statement 2 of 3 is: SELECT nope FROM t"):
+            lake.sql("SELECT a FROM t; SELECT nope FROM t; CREATE TABLE u(a INT)", dialect)
+    assert lake.tables() == ["main.t"]
     with pytest.raises(InvalidInputError):
         lake.sql("CREATE TABLE v(a INT); SELEC 1")
     assert lake.tables() == ["main.t"], "a text that cannot be read runs not at all"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ducklake_spark.scan.relation import is_classic
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -29,4 +31,6 @@ def answer(spark: SparkSession, rows: Iterable[Sequence[Any]], columns: str) -> 
     fields = [part.rsplit(" ", 1) for part in columns.split(", ")]
     schema = pa.schema([(name.strip("`"), _TYPES[kind]) for name, kind in fields])
     table = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
+    if table.num_rows == 0 and not is_classic(spark):
+        return spark.createDataFrame([], columns)  # Connect wants Spark's own schema where there is no row
     return spark.createDataFrame(table)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.errors import DuckLakeError, InvalidInputError
 from ducklake_spark.sql import queries, statements
-from ducklake_spark.sql.parse import parse
+from ducklake_spark.sql.parse import parse, shortened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,9 +23,15 @@ def run(lake: Lake, text: str, dialect: str = "spark", args: Args = None) -> Dat
     if not found:
         raise InvalidInputError("The SQL text holds no statement.")
     result: DataFrame
-    for statement in found:
+    for place, statement in enumerate(found, start=1):
         if statement.is_query:
-            result = queries.query(lake, statement, statement.own_args(args))
+            try:
+                result = queries.query(lake, statement, statement.own_args(args))
+            except DuckLakeError as error:
+                if len(found) == 1:
+                    raise
+                where = f"Statement {place} of {len(found)} is: {shortened(statement.text)}"
+                raise type(error)(f"{error} {where}") from error
         else:
             result = statements.execute(lake, statement, statement.own_args(args))
     return result
