@@ -88,6 +88,8 @@ def _sql(spark: SparkSession, folder: str) -> None:
             ("SELECT list_transform([2.5, 3.5], x -> x::INT), printf('%.1f', 0.25)", [([3, 4], "0.2")]),
         ]:
             assert lake.sql(sql, dialect="duckdb").collect() == expected, sql
+        assert lake.sql("UPDATE t SET s = concat(s, '!') WHERE i = 1").collect() == [(1,)]
+        assert lake.sql("DELETE FROM t WHERE s = 'a!'", dialect="duckdb").collect() == [(1,)]
         with pytest.raises(ducklake_spark.DuckLakeError, match="nope"):
             lake.sql("SELECT * FROM nope", dialect="duckdb")
 

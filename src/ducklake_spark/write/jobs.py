@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Thread
 from typing import Any, TypeVar
 
 from pyspark import InheritableThread
+from pyspark.sql.utils import is_remote
 
 First = TypeVar("First")
 Second = TypeVar("Second")
@@ -26,8 +28,8 @@ def side_by_side(first: Callable[[], First], second: Callable[[], Second]) -> tu
         except BaseException as error:
             failed.append(error)
 
-    # It inherits what Spark knows of this thread: the job's group, description and pool.
-    thread: Any = InheritableThread(target=run)
+    # It inherits what Spark knows of this thread: the job's group, description and pool. Connect has none of these.
+    thread: Any = Thread(target=run) if is_remote() else InheritableThread(target=run)
     thread.start()
     try:
         result = second()
