@@ -30,6 +30,9 @@ KEYS = ("l_orderkey", "l_linenumber")
 class RowBench(Bench):
     """Deletes, updates and merges of one row in a hundred, each turn of other rows."""
 
+    warm = 4
+    """Turns that are not measured: so long the JVM goes on compiling what both sides use."""
+
     def change(
         self, what: str, frame: Any, ours: Callable[[Any, int], Any], plain: Callable[[Any, int], Any]
     ) -> None:
@@ -40,12 +43,12 @@ class RowBench(Bench):
         with self.lake(what) as lake:
             table = lake.create_table("t", COLUMNS)
             table.insert(frame)
-            for turn in range(self.times + 1):
+            for turn in range(self.times + self.warm):
                 by_hand = plain(self.spark.read.parquet(source), turn)
                 writer = by_hand.write.mode("overwrite").option("compression", "zstd")
                 theirs = cost(functools.partial(writer.parquet, target))
                 mine = cost(functools.partial(ours, table, turn))
-                if turn:
+                if turn >= self.warm:
                     taken.append((mine, theirs))
         for folder in (source, target, str(self.folder / what)):
             shutil.rmtree(folder)

@@ -28,6 +28,7 @@ from ducklake_spark.write.rowlevel import (
     delete_matching,
     kept_row_id,
     mentioned,
+    versions_to_add,
 )
 
 if TYPE_CHECKING:
@@ -231,28 +232,32 @@ class _Run:
         changes = self._changes()
         if changes is None:
             inserted = self._inserted()
-            replaced: tuple[Added, DeleteRows | None, int] = (None, None, 0)
+            replaced: tuple[list[Added], DeleteRows | None, int] = ([], None, 0)
         else:
             _, (replaced, inserted) = side_by_side(
                 lambda: self._require_single(changes),
                 lambda: side_by_side(lambda: self._replaced(changes), self._inserted),
             )
         added, deletes, count = replaced
-        for change in (deletes, added, *inserted):
+        for change in (deletes, *added, *inserted):
             if change is not None:
                 self.tx.apply(change)
-        updated = row_count(added)
+        updated = sum(map(row_count, added))
         return MergeResult(sum(map(row_count, inserted)), updated, count - updated)
 
-    def _replaced(self, changes: Any) -> tuple[Added, DeleteRows | None, int]:
+    def _replaced(self, changes: Any) -> tuple[list[Added], DeleteRows | None, int]:
         """The new versions of changed rows, the deletes of the old ones, and how many those are."""
         updates = [i for i, clause in enumerate(self.clauses) if clause.action == "update"]
         target = self._target(has_row_ids=True)
         added, (deletes, count) = side_by_side(
             lambda: (
-                self._to_add(target, changes.where(F.col(_CLAUSE).isin(updates)).drop(_CLAUSE, *HIDDEN))
+                versions_to_add(
+                    target,
+                    changes.where(F.col(_CLAUSE).isin(updates)).drop(_CLAUSE),
+                    lambda: self.lake.spark,
+                )
                 if updates
-                else None
+                else []
             ),
             lambda: delete_matching(target, changes),
         )

@@ -394,9 +394,15 @@ class Table:
             How many rows.
         """
         from ducklake_spark.reading import read
-        from ducklake_spark.write.insert import Target, rows_to_add
+        from ducklake_spark.write.insert import Target
         from ducklake_spark.write.jobs import side_by_side
-        from ducklake_spark.write.rowlevel import HIDDEN, changed_rows, delete_matching, mentioned
+        from ducklake_spark.write.rowlevel import (
+            HIDDEN,
+            changed_rows,
+            delete_matching,
+            mentioned,
+            versions_to_add,
+        )
 
         if not assignments:
             raise InvalidInputError(f'The update of table "{self._name}" assigns no column.')
@@ -409,12 +415,13 @@ class Table:
             schema = tx.schema_of(table.schema_id)
             target = Target(tx, schema, table, self._lake.data_path, has_row_ids=True)
             added, (change, count) = side_by_side(
-                lambda: rows_to_add(target, changed.drop(*HIDDEN), lambda: self._lake.spark),
+                lambda: versions_to_add(target, changed, lambda: self._lake.spark),
                 lambda: delete_matching(target, changed),
             )
             if change is not None:
                 tx.apply(change)
-            _apply(tx, added)
+            for each in added:
+                _apply(tx, each)
             return count
 
     def merge(self, source: DataFrame, on: str | Column, *, merge_schema: bool = False) -> MergeBuilder:

@@ -32,6 +32,7 @@ from ducklake_spark.scan.recipe import (
     recipe,
 )
 from ducklake_spark.scan.relation import IndexedFile, is_classic, relation
+from ducklake_spark.scan.sources import with_source
 from ducklake_spark.scan.types import user_type
 
 FEED_COLUMNS = ("rowid", "snapshot_id")
@@ -318,11 +319,10 @@ class ChangeReader:
     ) -> tuple[DataFrame, Column, Column]:
         """The rows of files, with their position and the place of their file."""
         if is_classic(self.spark):
-            frame = relation(self.spark, source, schema)
-            metadata = frame.metadataColumn("_metadata")
-            return frame, metadata["row_index"], F.unix_millis(metadata["file_modification_time"])
-        frame, rows = connect.relation(self.spark, source, schema, needs_code=True)
-        return frame, rows.position, rows.code
+            frame, rows = with_source(relation(self.spark, source, schema), schema.names)
+        else:
+            frame, rows = connect.relation(self.spark, source, schema, needs_code=True)
+        return frame, F.expr(rows.position), F.expr(rows.code)
 
     def _numbers(self, columns: Mapping[str, Sequence[int | None]]) -> DataFrame:
         import pyarrow

@@ -6,17 +6,18 @@ Files are listed when the DataFrame is made, because nothing asks for them later
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pyspark.sql.types as spark_types
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.scan.relation import FIELD_IDS, FileSource, IndexedFile
-from ducklake_spark.scan.sources import RowSource
+from ducklake_spark.scan.sources import RowSource, plain_path, with_source
 from ducklake_spark.scan.storage import local_path, require_whole
 
-_PATH, _CODE = "__ducklake_path", "__ducklake_lookup"
+_PATH, _POSITION, _CODE = "__ducklake_file", "__ducklake_position_in_file", "__ducklake_lookup"
 _PATTERN = re.compile(r"([\\{}\[\]*?])")
 """Characters that Spark would take as part of a pattern; with a backslash before them it warns, and reads."""
 
@@ -32,23 +33,20 @@ def relation(
     if not files:
         empty: list[Any] = []
         frame = spark.createDataFrame(empty, schema)
-        nothing = F.lit(None)
-        return frame, RowSource(nothing.cast("string"), nothing.cast("long"), nothing.cast("long"))
+        nothing = "CAST(NULL AS BIGINT)"
+        return frame, RowSource("CAST(NULL AS STRING)", nothing, nothing)
     reader = (
         spark.read.schema(schema)
         .option("datetimeRebaseMode", "CORRECTED")
         .option("int96RebaseMode", "CORRECTED")
     )
     frame = reader.parquet(*(_PATTERN.sub(r"\\\1", file.path) for file in files))
-    metadata = frame.metadataColumn("_metadata")
+    frame, rows = with_source(frame, schema.names)
     if not needs_code:
-        return frame, RowSource(metadata["file_path"], metadata["row_index"], F.lit(None).cast("long"))
-    position = "__ducklake_row_index"
-    frame = frame.select(
-        "*", plain_path(metadata["file_path"]).alias(_PATH), metadata["row_index"].alias(position)
-    )
+        return frame, replace(rows, code="CAST(NULL AS BIGINT)")
+    frame = frame.selectExpr("*", f"{plain_path(rows.path)} AS {_PATH}", f"{rows.position} AS {_POSITION}")
     frame = frame.join(F.broadcast(_codes(spark, files)), _PATH)
-    return frame, RowSource(F.col(_PATH), F.col(position), F.col(_CODE))
+    return frame, RowSource(_PATH, _POSITION, _CODE)
 
 
 def _codes(spark: SparkSession, files: list[IndexedFile]) -> DataFrame:
@@ -59,12 +57,6 @@ def _codes(spark: SparkSession, files: list[IndexedFile]) -> DataFrame:
         ]
     )
     return spark.createDataFrame([(local_path(file.path) or file.path, file.code) for file in files], schema)
-
-
-def plain_path(path: Column) -> Column:
-    """Spark's URI as the path that DuckDB shows: decoded, and without `file:`."""
-    decoded = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
-    return F.regexp_replace(decoded, "^file:/+", "/")
 
 
 def read_bytes(spark: SparkSession, path: str) -> bytes:

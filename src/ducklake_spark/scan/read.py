@@ -40,7 +40,14 @@ from ducklake_spark.scan.relation import (
     read_bytes,
     relation,
 )
-from ducklake_spark.scan.sources import DeleteFiles, FixedFiles, GroupFiles, RowSource
+from ducklake_spark.scan.sources import (
+    DeleteFiles,
+    FixedFiles,
+    GroupFiles,
+    RowSource,
+    plain_path,
+    with_source,
+)
 from ducklake_spark.scan.storage import local_path, whole_path
 from ducklake_spark.scan.types import TimestampNs, TypeChoices, choices_of, user_type
 
@@ -72,6 +79,7 @@ _BROADCAST_POSITIONS = 20_000_000
 """More deleted rows than this are not sent to every executor; Spark joins them as it sees fit."""
 _ID, _POSITION, _PATH = "__ducklake_id", "__ducklake_position", "__ducklake_path"
 _PLACE, _DELETED = "__ducklake_place", "__ducklake_deleted"
+_NO_NUMBER, _NO_TEXT = "CAST(NULL AS BIGINT)", "CAST(NULL AS STRING)"
 _POSITION_BITS = 32
 """No file has more rows than these can count, and no lake more files than the 31 other bits can."""
 
@@ -261,12 +269,11 @@ class _Reader:
         code = code if is_packed else _code_of(group, True, False)
         files = GroupFiles(self.store, self.plan, group, code, self.pending.dropped_files)
         needs_code = needs_id or wants_lineage
-        base, metadata = self._relation(files, physical, needs_code)
-        frame = base
+        frame, metadata = self._relation(files, physical, needs_code)
         if key.is_filtered and stamp is not None:
             frame = frame.where(F.col(stamp.name) <= F.lit(self.plan.snapshot.snapshot_id))
         plain = all(part.is_plain for part in group.recipes)
-        if plain and not (has_deletes or self.virtual or stamp is not None):
+        if plain and not (has_deletes or self.virtual or stamp is not None or metadata.is_added):
             return frame
         # A name costs fewer calls to the JVM than a column.
         made = [ticked(part.name) if part.is_plain else part.column() for part in group.recipes]
@@ -275,15 +282,15 @@ class _Reader:
         lineage = _Lineage(files.code, metadata, row_id, stamp)
         if not is_packed:
             # By name: Spark 4.0 cannot join on a condition over metadata columns.
-            frame = frame.select(
+            frame = frame.selectExpr(
                 "*",
-                metadata.path.alias(_PATH),
-                metadata.position.alias(_POSITION),
-                lineage.number("data_file_id").alias(_ID),
+                f"{metadata.path} AS {_PATH}",
+                f"{metadata.position} AS {_POSITION}",
+                f"{lineage.number('data_file_id')} AS {_ID}",
             ).join(F.broadcast(self._looked_up(files)), _ID)
-            metadata = RowSource(F.col(_PATH), F.col(_POSITION), F.col(_ID))
+            metadata = RowSource(_PATH, _POSITION, _ID)
             lineage = replace(lineage, metadata=metadata, looked_up=True)
-        virtual = [lineage.virtual(which).alias(name) for name, which in self.virtual.items()]
+        virtual = [_called(lineage.virtual(which), name) for name, which in self.virtual.items()]
         if not has_deletes:
             return frame.select(*made, *virtual)
         ids = (group.lowest_file_id, group.highest_file_id)
@@ -310,10 +317,7 @@ class _Reader:
         self, files: FileSource, physical: spark_types.StructType, needs_code: bool
     ) -> tuple[DataFrame, RowSource]:
         if is_classic(self.spark):
-            frame = relation(self.spark, files, physical)
-            source = frame.metadataColumn("_metadata")
-            code = F.unix_millis(source["file_modification_time"])
-            return frame, RowSource(source["file_path"], source["row_index"], code)
+            return with_source(relation(self.spark, files, physical), physical.names)
         return connect.relation(self.spark, files, physical, needs_code=needs_code)
 
     def _pending_files(self) -> list[DataFrame]:
@@ -333,20 +337,19 @@ class _Reader:
         row_id = _internal(ROW_ID_NAME, ROW_ID_FIELD, fields) if "rowid" in self.wanted else None
         physical = spark_types.StructType(fields + ([row_id] if row_id is not None else []))
         frame, rows = self._relation(FixedFiles(self.plan, files), physical, True)
-        embedded = F.col(row_id.name) if row_id is not None else F.lit(None).cast("long")
         # Rows of this transaction have no ids yet; what they show differs from row to row and from every real one.
-        own = F.lit(_PENDING_ROW_ID) - (rows.code + 1) * F.lit(_PENDING_FILE_ROWS) + rows.position
+        own = f"{_PENDING_ROW_ID} - ({rows.code} + 1) * {_PENDING_FILE_ROWS} + {rows.position}"
         made = {
-            "rowid": F.coalesce(embedded, own),
-            "snapshot_id": F.lit(None).cast("long"),
-            "filename": connect.plain_path(rows.path),
+            "rowid": own if row_id is None else f"coalesce({ticked(row_id.name)}, {own})",
+            "snapshot_id": _NO_NUMBER,
+            "filename": plain_path(rows.path),
             "file_row_number": rows.position,
             FILE_ID: rows.code,
-            INLINED_NAME: F.lit(None).cast("string"),
+            INLINED_NAME: _NO_TEXT,
         }
         columns = [
             *(part.column() for part in recipes),
-            *(made[which].alias(name) for name, which in self.virtual.items()),
+            *(_called(made[which], name) for name, which in self.virtual.items()),
         ]
         if not self.pending.deleted:
             return frame.select(*columns)
@@ -359,11 +362,11 @@ class _Reader:
     def _without_deleted(self, frame: DataFrame, columns: Sequence[Column | str], place: _Place) -> DataFrame:
         """These columns of the rows that are not deleted."""
         if self._fits_bits(place):
-            frame = frame.select(*columns, place.file_id.alias(_ID), place.position.alias(_POSITION))
+            frame = frame.select(*columns, _called(place.file_id, _ID), _called(place.position, _POSITION))
             bits = DeletedBits(self.store, self.plan, self._read, place.ids, tuple(self._pairs()))
             kept = bits.kept(numbers(self.spark, bits), F.col(_ID), F.col(_POSITION))
             return frame.where(kept).drop(_ID, _POSITION)
-        frame = frame.select(*columns, place.number.alias(_PLACE))
+        frame = frame.select(*columns, _called(place.number, _PLACE))
         for deleted in self._deleted():
             is_deleted = F.col("f." + _PLACE) == F.col("d." + _DELETED)
             frame = frame.alias("f").join(deleted.alias("d"), is_deleted, "left_anti")
@@ -416,14 +419,12 @@ class _Reader:
         )
         source = DeleteFiles(self.store, self.plan)
         if is_classic(self.spark):
-            frame = relation(self.spark, source, schema)
-            file_id = F.unix_millis(frame.metadataColumn("_metadata")["file_modification_time"])
+            frame, rows = with_source(relation(self.spark, source, schema), schema.names)
         else:
             frame, rows = connect.relation(self.spark, source, schema, needs_code=True)
-            file_id = rows.code
         stamp = F.col(SNAPSHOT_ID_NAME)
         frame = frame.where(stamp.isNull() | (stamp <= F.lit(self.plan.snapshot.snapshot_id)))
-        frame = frame.select(_place(file_id, F.col("pos")).alias(_DELETED))
+        frame = frame.select(_called(_place(rows.code, "pos"), _DELETED))
         return F.broadcast(frame) if self.plan.deletes.positions <= _BROADCAST_POSITIONS else frame
 
 
@@ -431,20 +432,20 @@ class _Reader:
 class _Place:
     """Where a row is: its file's id, out of a range of ids, and its position; and how many rows all files have."""
 
-    file_id: Column
-    position: Column
+    file_id: str
+    position: str
     ids: tuple[int, int]
     records: int
 
     @property
-    def number(self) -> Column:
+    def number(self) -> str:
         """One number for both."""
         return _place(self.file_id, self.position)
 
 
 @dataclass(frozen=True)
 class _Lineage:
-    """Where a row comes from, out of its file's code."""
+    """Where a row comes from, out of its file's code, in SQL."""
 
     code: FileCode
     metadata: RowSource
@@ -452,36 +453,36 @@ class _Lineage:
     stamp: spark_types.StructField | None
     looked_up: bool = False
 
-    def number(self, name: str) -> Column:
+    def number(self, name: str) -> str:
         """A fact of the file."""
         if self.looked_up:
-            return self.metadata.code if name == "data_file_id" else F.col(_looked_up_name(name))
+            return self.metadata.code if name == "data_file_id" else _looked_up_name(name)
         found = self.code.arithmetic(name)
         if found is None:
-            return self.metadata.code if name == "data_file_id" else F.lit(None).cast("long")
+            return self.metadata.code if name == "data_file_id" else _NO_NUMBER
         divisor, modulus, lowest = found
         value = self.metadata.code
         # Divisions are what costs most here.
-        value = value if divisor == 1 else F.call_function("div", value, F.lit(divisor).cast("long"))
-        value = value if modulus is None else value % F.lit(modulus).cast("long")
-        return value + F.lit(lowest).cast("long")
+        value = value if divisor == 1 else f"{value} div {divisor}L"
+        value = value if modulus is None else f"{value} % {modulus}L"
+        return f"({value} + {lowest}L)"
 
-    def virtual(self, name: str) -> Column:
+    def virtual(self, name: str) -> str:
         """A virtual column."""
         if name == "filename":
-            return connect.plain_path(self.metadata.path)
+            return plain_path(self.metadata.path)
         if name == "file_row_number":
             return self.metadata.position
         if name == FILE_ID:
             return self.number("data_file_id")
         if name == INLINED_NAME:
-            return F.lit(None).cast("string")
+            return _NO_TEXT
         if name == "snapshot_id":
             begin = self.number("begin_snapshot")
-            return begin if self.stamp is None else F.coalesce(F.col(self.stamp.name), begin)
+            return begin if self.stamp is None else f"coalesce({ticked(self.stamp.name)}, {begin})"
         start = self.number("row_id_start")
-        counted = F.when(start >= 0, start + self.metadata.position)
-        return counted if self.row_id is None else F.coalesce(F.col(self.row_id.name), counted)
+        counted = f"CASE WHEN {start} >= 0 THEN {start} + {self.metadata.position} END"
+        return counted if self.row_id is None else f"coalesce({ticked(self.row_id.name)}, {counted})"
 
 
 def _code_of(group: FileGroup, has_deletes: bool, wants_lineage: bool) -> FileCode:
@@ -507,9 +508,13 @@ def _internal(name: str, field_id: int, taken: Iterable[spark_types.StructField]
     return spark_types.StructField(name, spark_types.LongType(), True, {FIELD_ID: field_id})
 
 
-def _place(file_id: Column, position: Column) -> Column:
+def _place(file_id: str, position: str) -> str:
     """One number for a row of a file: Spark finds numbers of 64 bits much faster than pairs of them."""
-    return F.shiftleft(file_id, _POSITION_BITS) + position
+    return f"shiftleft({file_id}, {_POSITION_BITS}) + {position}"
+
+
+def _called(sql: str, name: str) -> Column:
+    return F.expr(f"{sql} AS {ticked(name)}")
 
 
 def _pairs_frame(spark: SparkSession, pairs: Sequence[tuple[int, int]]) -> DataFrame:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.store import Store
+from ducklake_spark.format.types import fold
 from ducklake_spark.scan.codes import FileCode
 from ducklake_spark.scan.listing import Condition, ScanFile, data_files, delete_files
 from ducklake_spark.scan.plan import FileGroup, ScanPlan
@@ -114,8 +116,38 @@ class FixedFiles:
 
 @dataclass(frozen=True)
 class RowSource:
-    """Where a relation's rows come from: the path of the file, the position in it, and the file's code."""
+    """Where a relation's rows come from, in SQL: the path of the file, the position in it, and the file's code."""
 
-    path: Column
-    position: Column
-    code: Column
+    path: str
+    position: str
+    code: str
+    is_added: bool = False
+    """Whether these are columns that the relation has beside its own."""
+
+
+_METADATA = "_metadata"
+
+
+def with_source(frame: DataFrame, names: Iterable[str]) -> tuple[DataFrame, RowSource]:
+    """A relation with columns of these names, and where its rows come from.
+
+    In SQL, because a text costs one call to the JVM, and a column one for each of its parts.
+    """
+    if not any(fold(name) == _METADATA for name in names):
+        code = f"unix_millis({_METADATA}.file_modification_time)"
+        return frame, RowSource(f"{_METADATA}.file_path", f"{_METADATA}.row_index", code)
+    # The table's own column of this name would be taken for Spark's.
+    made = RowSource("__ducklake_own_path", "__ducklake_own_position", "__ducklake_own_code", is_added=True)
+    found = frame.metadataColumn(_METADATA)
+    frame = frame.select(
+        "*",
+        found["file_path"].alias(made.path),
+        found["row_index"].alias(made.position),
+        F.unix_millis(found["file_modification_time"]).alias(made.code),
+    )
+    return frame, made
+
+
+def plain_path(path: str) -> str:
+    """SQL for Spark's URI as the path that DuckDB shows: decoded, and without `file:`."""
+    return f"regexp_replace(url_decode(replace({path}, '+', '%2B')), '^file:/+', '/')"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 from pyspark.sql import Column as ColumnType
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.tables import LIVE
@@ -27,7 +28,7 @@ from ducklake_spark.format.objects import TableDef, is_local, uuid7
 from ducklake_spark.format.types import fold
 from ducklake_spark.scan.deletes import vector_positions
 from ducklake_spark.scan.read import FILE_ID, INLINED_NAME, VIRTUAL_COLUMNS, hidden
-from ducklake_spark.write.insert import ROW_ID, Target, local_path
+from ducklake_spark.write.insert import ROW_ID, Added, Target, local_path, rows_to_add
 
 _POSITION = hidden("file_row_number")
 PLACE = (FILE_ID, INLINED_NAME, _POSITION)
@@ -305,6 +306,26 @@ def changed_rows(frame: Any, assignments: Mapping[str, Any], table: TableDef) ->
     row_id = kept_row_id(*(F.col(name) for name in HIDDEN))
     selected = [values.get(column.name, _column(column.name)).alias(column.name) for column in table.columns]
     return frame.select(*selected, row_id.alias(ROW_ID), *(F.col(name) for name in HIDDEN)).localCheckpoint()
+
+
+def versions_to_add(target: Target, changed: Any, spark: Callable[[], SparkSession]) -> list[Added]:
+    """The changes that add new versions of rows.
+
+    A row that this transaction inserted has no id yet, and so its new version is a new row as well: it goes into a
+    file without ids of its own, which gets some with the commit. The reference writes numbers that are no ids.
+
+    Args:
+        target: The table.
+        changed: What `changed_rows` made, or a merge.
+        spark: A function that gives the session.
+    """
+    rows = changed.drop(*HIDDEN)
+    edit = target.tx.edits.tables.get(target.table.table_id)
+    if edit is None or not (edit.files or edit.batches):
+        return [rows_to_add(target, rows, spark)]
+    kept = rows.where(F.col(ROW_ID).isNotNull())
+    new = rows.where(F.col(ROW_ID).isNull()).drop(ROW_ID)
+    return [rows_to_add(target, kept, spark), rows_to_add(replace(target, has_row_ids=False), new, spark)]
 
 
 def kept_row_id(file_id: Any, inlined_name: Any, position: Any, row_id: Any) -> Any:
