@@ -6,11 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 import ducklake_spark
 from ducklake_spark import Lake
 from ducklake_spark.format.names import split_name
 from tests.interop import catalogs
+from tests.interop.feed_steps import change_rows, feed_of
 from tests.interop.oracle import Oracle
 from tests.interop.test_ddl_twins import SCRIPTS
 
@@ -107,3 +109,24 @@ def _quoted(name: str) -> str:
 def _plain(data_type: str) -> str:
     """DuckDB quotes a field's name only where it must."""
     return data_type.replace('"', "")
+
+
+@pytest.mark.spark
+def test_changes_of_rows_and_their_feeds(
+    make_location: Callable[[str], str], tmp_path: Path, spark: SparkSession
+) -> None:
+    found = []
+    for kind in ("mysql", "sqlite"):
+        uri, data = make_location(kind), tmp_path / kind
+        with ducklake_spark.attach(uri, name="lake", data_path=data, spark=spark) as lake:
+            change_rows(lake)
+            rows = sorted(map(tuple, lake.table("t").collect()))
+            history = (
+                lake["t"]
+                .history()
+                .select("snapshot_id", "changes", "rows_inserted", "rows_deleted")
+                .collect()
+            )
+            found.append((rows, feed_of(lake), feed_of(lake, net=True), history))
+    assert found[0] == found[1]
+    assert len(found[0][0]) == 98 and len(found[0][1]) == 226

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -40,11 +41,18 @@ def test_a_connect_session_reads_the_same_rows_and_runs_sql(tmp_path: Path) -> N
 def main(folder: str) -> None:
     """Compares with the extension through a local Connect server."""
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client import DefaultChannelBuilder
 
     from tests.interop.oracle import Oracle
     from tests.scan.lakes import Lake, in_order
 
-    spark = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    # Not the usual port, which another server may have.
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    DefaultChannelBuilder.default_port = staticmethod(lambda: port)  # type: ignore[method-assign]
+    builder = SparkSession.builder.remote("local[2]").config("spark.connect.grpc.binding.port", str(port))
+    spark = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
     with Oracle() as oracle:
         lake = Lake(oracle, spark, f"ducklake:sqlite:{folder}/lake.sqlite", f"{folder}/da ta [x]")
         lake.write(
@@ -66,8 +74,29 @@ def main(folder: str) -> None:
         ours = frame.select("b", "rowid", "snapshot_id", "filename", "file_row_number").collect()
         assert in_order(ours) == in_order(theirs)
         lake.close()
+    _feeds(spark, folder)
     _sql(spark, folder)
     spark.stop()
+
+
+def _feeds(spark: SparkSession, folder: str) -> None:
+    """Changes of rows made through Connect, and their feed: as the extension reads it."""
+    import ducklake_spark
+    from tests.interop.feed_steps import change_rows, feed_of
+    from tests.interop.oracle import Oracle
+
+    uri = f"ducklake:sqlite:{folder}/feeds.sqlite"
+    with ducklake_spark.attach(uri, spark=spark, name="lake", data_path=f"{folder}/feeds") as lake:
+        change_rows(lake)
+        feed, net, last = feed_of(lake), feed_of(lake, net=True), lake.version
+        rows = sorted(map(tuple, lake.table("t").collect()), key=repr)
+    with Oracle() as oracle:
+        oracle.attach(uri)
+        names = "snapshot_id, rowid, change_type, id, v, c"
+        theirs = oracle.execute(f"SELECT {names} FROM lake.table_changes('t', 0, {last})")
+        assert sorted(map(tuple, theirs), key=repr) == feed
+        assert sorted(map(tuple, oracle.execute("FROM t")), key=repr) == rows
+    assert sorted((row[2:] for row in net), key=repr) == rows and {row[1] for row in net} == {"insert"}
 
 
 def _sql(spark: SparkSession, folder: str) -> None:
