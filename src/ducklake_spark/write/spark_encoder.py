@@ -294,9 +294,12 @@ def _order(table: TableDef, option: Any) -> tuple[Column, ...] | None:
 def write(planned: SparkWrite, job: str) -> list[SparkFile]:
     """Writes the rows below the folder of a job, and says what was written; the files stay there."""
     table, frame = planned.table, planned.frame
+    # What the optimizer finds to be never NULL becomes a required column of the file, and the format's are all optional.
+    # This always holds, and the optimizer cannot know it.
+    always = F.spark_partition_id() >= 0
     values = frame.select(
         *[
-            _optional(value).alias(name, metadata={FIELD_ID: field_id})
+            F.when(always, value).alias(name, metadata={FIELD_ID: field_id})
             for name, value, field_id in planned.columns
         ]
     )
@@ -320,14 +323,6 @@ def write(planned: SparkWrite, job: str) -> list[SparkFile]:
     writer = writer.option("maxRecordsPerFile", max(1, int(target / planned.bytes_per_row)))
     (writer.partitionBy(*names) if names else writer).parquet(job)
     return _written(table, job)
-
-
-def _optional(value: Column) -> Column:
-    """The value as one that may be NULL, which makes its column in the file optional.
-
-    The condition always holds, and the optimizer cannot know it: what it finds to be never NULL becomes a required one.
-    """
-    return F.when(F.spark_partition_id() >= 0, value)
 
 
 def _written(table: TableDef, job: str) -> list[SparkFile]:
