@@ -294,7 +294,7 @@ def _order(table: TableDef, option: Any) -> tuple[Column, ...] | None:
 def write(planned: SparkWrite, job: str) -> list[SparkFile]:
     """Writes the rows below the folder of a job, and says what was written; the files stay there."""
     table, frame = planned.table, planned.frame
-    # What the optimizer finds to be never NULL becomes a required column of the file, and the format's are all optional.
+    # What the optimizer finds to be never NULL becomes a required column of the file; the format has optional ones.
     # This always holds, and the optimizer cannot know it.
     always = F.spark_partition_id() >= 0
     values = frame.select(
