@@ -251,6 +251,29 @@ def test_dropped_and_emptied_tables_take_their_files_along(make_lake: Callable[.
     assert lake.files() == lake.registered()
 
 
+def test_own_rows_that_change_get_ids_of_their_own(
+    make_lake: Callable[..., WrittenLake], limit: int, spark: SparkSession
+) -> None:
+    """New versions of old rows keep their ids; new versions of rows that have none yet get theirs with the commit."""
+    lake = make_lake("sqlite", data_inlining_row_limit=limit)
+    table = lake.table("t", {"a": "int", "b": "varchar"})
+    table.insert([(a, "old") for a in range(3)])
+    with lake.ours.transaction():
+        table.insert([(a, "new") for a in range(10, 13)])
+        table.update({"b": "'changed'"}, "a IN (1, 10, 11)")
+        source = spark.createDataFrame([(1, "merged"), (11, "merged"), (20, "merged")], "a INT, b STRING")
+        merge = table.merge(source, "target.a = source.a").when_matched().update_all()
+        merge.when_not_matched().insert_all().execute()
+    shown = "SELECT a, b, rowid FROM t ORDER BY a"
+    found = lake.ask(shown)
+    assert [row[:2] for row in found] == [
+        (0, "old"), (1, "merged"), (2, "old"), (10, "changed"), (11, "merged"), (12, "new"), (20, "merged"),
+    ]  # fmt: skip
+    ids = [row[2] for row in found]
+    assert ids[:3] == [0, 1, 2] and len(set(ids)) == 7 and all(3 <= each < 20 for each in ids[3:])
+    assert list(map(tuple, lake.ours.sql(shown).collect())) == found
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_a_conflict_after_writing_removes_the_files(make_lake: Callable[..., WrittenLake], kind: str) -> None:
     lake = make_lake(kind, data_inlining_row_limit=0)

@@ -71,8 +71,8 @@ def changes(lake: Any, spark: Any) -> list[int]:
     builder.when_matched().update({"v": "source.v"}).when_not_matched().insert_all().execute()
     lake["m"].update({"v": "'updated'"}, "id < 5")
     lake["m"].delete("id BETWEEN 20 AND 39")
-    found = lake.table("m")
-    return [found.count(), *(found.where(f"v = '{kind}'").count() for kind in ("old", "merged", "updated"))]
+    found = {row["v"]: row["count"] for row in lake.table("m").groupBy("v").count().collect()}
+    return [sum(found.values()), *(found[kind] for kind in ("old", "merged", "updated"))]
 
 
 def main(mode: str, master: str, location: str, data_path: str, marks: Path) -> None:
