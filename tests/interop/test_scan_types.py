@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from pyspark.sql import Row
+from pyspark.sql.types import VariantVal
 
 from tests.scan.lakes import Lake, in_order
 
@@ -105,6 +108,31 @@ def test_nested(make_lake: MakeLake, kind: str, inlined: bool) -> None:
         f"INSERT INTO t VALUES ({', '.join(['NULL'] * len(columns))})",
     )
     assert lake.check("t") > 0
+
+
+def test_variants_inside_of_other_types(make_lake: MakeLake) -> None:
+    """No data file can hold them, and no other database than DuckDB: so they are in its catalogs only."""
+    lake = make_lake()
+    lake.write(
+        'CREATE TABLE t(k INTEGER, l VARIANT[], s STRUCT(a VARIANT, "b.c" INTEGER), m MAP(VARCHAR, VARIANT[]))',
+        "INSERT INTO t VALUES (1, [1::VARIANT, 2::VARIANT], {'a': 1.5::VARIANT, 'b.c': 2}, MAP {'k': [8::VARIANT]})",
+        "INSERT INTO t VALUES (2, ['x y'::VARIANT, 'it''s, [so]'::VARIANT], {'a': 'z'::VARIANT, 'b.c': NULL}, MAP {})",
+        "INSERT INTO t VALUES (3, NULL, NULL, NULL), (4, [NULL], {'a': NULL, 'b.c': 1}, MAP {'k': NULL})",
+    )
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, VariantVal):
+            return value.toPython()
+        if isinstance(value, list):
+            return [plain(item) for item in value]
+        if isinstance(value, Row):
+            return plain(value.asDict())
+        return {key: plain(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+    theirs = lake.ask("SELECT * FROM t ORDER BY k")
+    ours = [tuple(map(plain, row)) for row in lake.read("t").orderBy("k").collect()]
+    assert ours == theirs
+    assert ours[0][1] == [1, 2] and ours[1][1] == ["x y", "it's, [so]"]
 
 
 def test_variant_and_geometry(make_lake: MakeLake) -> None:

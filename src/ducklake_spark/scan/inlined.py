@@ -96,7 +96,7 @@ def _as_text(column: ColumnDef, kind: str) -> str:
         exact = f"CAST(make_timestamp(epoch_us({name})) AS VARCHAR) || '+00'"
         return f"CASE WHEN isinf({name}) THEN CAST({name} AS VARCHAR) ELSE {exact} END"
     if kind == "duckdb" and column.type in NESTED:
-        return f"CAST(CAST({name} AS {_text_type(column)}) AS VARCHAR)"
+        return f"CAST({_without_variants(name, column)} AS VARCHAR)"
     return f"CAST({name} AS {'CHAR' if kind == 'mysql' else 'TEXT'})"
 
 
@@ -144,23 +144,37 @@ def decode(
             ) from error
 
 
-def _text_type(node: ColumnDef) -> str:
+def _text_type(node: ColumnDef, variant: str = "varchar") -> str:
     """The type whose text is stored: JSON inside of containers is plain text, where a cast would parse the whole."""
 
-    def without_json(data_type: DataType) -> DataType:
+    def stored(data_type: DataType) -> DataType:
         match data_type:
             case List(element):
-                return List(without_json(element))
+                return List(stored(element))
             case Map(key, value):
-                return Map(without_json(key), without_json(value))
+                return Map(stored(key), stored(value))
             case Struct(fields):
-                return Struct(tuple((name, without_json(part)) for name, part in fields))
+                return Struct(tuple((name, stored(part)) for name, part in fields))
             case Scalar("json"):
                 return Scalar("varchar")
+            case Scalar("variant"):
+                return Scalar(variant)
             case _:
                 return data_type
 
-    return duckdb_name(without_json(node.data_type))
+    return duckdb_name(stored(node.data_type))
+
+
+def _has_variants(node: ColumnDef) -> bool:
+    """Whether there are variants inside of it. No data file can hold such a column, only DuckDB as catalog."""
+    return any(part.type == "variant" for child in node.children for part in child.walk())
+
+
+def _without_variants(sql: str, node: ColumnDef) -> str:
+    """A nested value with JSON texts in place of variants."""
+    if _has_variants(node):
+        sql = f"CAST({sql} AS {_text_type(node, 'json')})"
+    return f"CAST({sql} AS {_text_type(node)})"
 
 
 def _text(value: Any) -> str | None:
@@ -294,4 +308,22 @@ def _to_user(column: Column, node: ColumnDef, choices: TypeChoices) -> Column:
     target = user_type(node.data_type, choices)
     if node.type == "variant":
         return F.parse_json(column)
+    if _has_variants(node):
+        return _with_variants(column, node, choices)
     return column if target == carried_type(node, choices) else column.cast(target)
+
+
+def _with_variants(column: Column, node: ColumnDef, choices: TypeChoices) -> Column:
+    def part(value: Column, child: ColumnDef) -> Column:
+        # A variant that is NULL is the text null in JSON.
+        return _to_user(F.nullif(value, F.lit("null")) if child.type == "variant" else value, child, choices)
+
+    if node.type == "list":
+        return F.transform(column, lambda item: part(item, node.children[0]))
+    if node.type == "map":
+        keys = F.transform(F.map_keys(column), lambda item: part(item, node.children[0]))
+        return F.map_from_arrays(
+            keys, F.transform(F.map_values(column), lambda item: part(item, node.children[1]))
+        )
+    fields = [part(column.getField(child.name), child).alias(child.name) for child in node.children]
+    return F.when(column.isNotNull(), F.struct(*fields))
