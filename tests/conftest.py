@@ -23,6 +23,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Shows why tests failed that passed when they were tried again: nothing else would."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.section(f"failed at first: {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext[-6000:])
+
+
 @pytest.fixture(scope="session")
 def _oracle_process() -> Iterator[Oracle]:
     with Oracle() as oracle:
