@@ -12,7 +12,8 @@ import pytest
 from ducklake_spark.scan import inlined
 from ducklake_spark.scan.inlined import ROW_ID, SNAPSHOT_ID
 from ducklake_spark.scan.listing import ScanFile
-from ducklake_spark.scan.read import Pending
+from ducklake_spark.scan.read import Pending, _Reader
+from tests.interop.oracle import Oracle
 from tests.scan.lakes import Lake, in_order
 
 pytestmark = pytest.mark.spark
@@ -374,3 +375,29 @@ def test_a_flush_between_the_plan_and_the_rows(make_lake: MakeLake, monkeypatch:
     monkeypatch.setattr(inlined, "fetch_rows", late)
     assert sorted(row.a for row in lake.read("t").collect()) == [1, 2, 3]
     assert flushed
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+def test_commits_while_a_scan_is_planned(
+    make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch, flushes: bool
+) -> None:
+    """A busy lake keeps nobody from reading; only where rows went somewhere else, the scan is planned anew."""
+    lake = make_lake("sqlite")
+    lake.write("CREATE TABLE t(a INTEGER)", "CREATE TABLE u(a INTEGER)", "INSERT INTO t VALUES (1), (2)")
+    store, frame, planned = lake.store, _Reader.frame, []
+
+    def interrupted(self: _Reader) -> Any:
+        with Oracle() as other:
+            if not planned or not flushes:
+                other.attach(lake.uri, data_path=lake.data_path)
+                other.execute(
+                    "CALL ducklake_flush_inlined_data('lake')" if flushes else "INSERT INTO u VALUES (1)"
+                )
+                other.detach()
+        planned.append(1)
+        return frame(self)
+
+    monkeypatch.setattr(_Reader, "frame", interrupted)
+    read = lake.read("t")
+    assert lake.store is store and len(planned) == (2 if flushes else 1)
+    assert sorted(map(tuple, read.collect())) == [(1,), (2,)]

@@ -37,3 +37,15 @@ def test_deletes_and_updates_go_on_where_a_vector_stopped(
     # And the extension goes on as well.
     lake.ask("DELETE FROM t WHERE a > 1090")
     assert lake.check("t") == 621
+
+
+def test_a_frame_of_before_sees_the_deletes_of_before(make_lake: Callable[..., WrittenLake]) -> None:
+    """The vector that it would have read is a Parquet file by the time it is used."""
+    lake = make_lake("sqlite", data_inlining_row_limit=0)
+    lake.ask("CALL lake.set_option('write_deletion_vectors', true)")
+    lake.ask("CREATE TABLE t AS SELECT i::INTEGER AS a FROM range(1000) r(i)")
+    lake.ask("DELETE FROM t WHERE a % 3 = 0")
+    frame = lake.ours.table("t")
+    assert lake.ours["t"].delete("a % 5 = 0") == 133
+    assert lake.rows("ducklake_delete_file", "format") == [("parquet",)]
+    assert frame.count() == 666 and lake.ours.table("t").count() == 533

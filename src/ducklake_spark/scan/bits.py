@@ -91,14 +91,13 @@ class DeletedBits:
         return (word >= entry.bitwiseAND(F.lit(0xFFFFFFFF))) | (bit == 0)
 
     def _from_files(self) -> Iterable[tuple[int, Positions]]:
-        formats = self.plan.deletes.formats
+        # Of both kinds, whatever there was when the scan was planned: a later delete may have made one of the other.
         for name, read in (("parquet", self._from_parquet), ("puffin", self._from_vector)):
-            if formats.get(name):
-                files = delete_files(self.store, self.plan, name)
-                if name == "parquet":
-                    require_whole([IndexedFile(file.path, file.size) for file in files], self.title)
-                with ThreadPoolExecutor(_AT_ONCE) as pool:
-                    yield from zip((file.data_file_id for file in files), pool.map(read, files), strict=True)
+            files = delete_files(self.store, self.plan, name)
+            if name == "parquet":
+                require_whole([IndexedFile(file.path, file.size) for file in files], self.title)
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                yield from zip((file.data_file_id for file in files), pool.map(read, files), strict=True)
 
     def _from_parquet(self, file: ScanFile) -> Positions:
         import numpy as np

@@ -16,6 +16,7 @@ from ducklake_spark.format import paths
 from ducklake_spark.format.changes import parse_changes
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef
 from ducklake_spark.scan.inlined import InlinedTable, fetch_versions
+from ducklake_spark.scan.moved import has_moved
 from ducklake_spark.scan.plan import LakeInfo, ScanPlan, is_exact, make_plan
 from ducklake_spark.scan.storage import whole_path
 from ducklake_spark.scan.types import TypeChoices
@@ -140,7 +141,7 @@ def make_feed(
         feed = _Listing(store, plan, asked, is_net).feed()
         if is_net and feed.rewrites:
             feed = replace(feed, whole=_Listing(store, plan, asked, is_net=False).feed())
-        if store.query("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0] == plan.newest_snapshot:
+        if not has_moved(store, table.table_id, plan.newest_snapshot, by_deletes=True):
             return feed
     raise DuckLakeError(
         f"The lake {lake.name} was changed {_ATTEMPTS} times while a change feed of {plan.title} was planned. "

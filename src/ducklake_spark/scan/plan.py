@@ -18,6 +18,7 @@ from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef, is_loca
 from ducklake_spark.format.partitioning import PartitionKey
 from ducklake_spark.scan.inlined import InlinedTable
 from ducklake_spark.scan.mapped import Types, history_of, must_be_asked, types_before, types_of
+from ducklake_spark.scan.moved import has_moved
 from ducklake_spark.scan.recipe import History, NameMap, Node, Recipe, epochs, recipe
 from ducklake_spark.scan.storage import whole_path
 from ducklake_spark.scan.types import TypeChoices
@@ -123,10 +124,10 @@ def make_plan(
     snapshot: Snapshot,
     choices: TypeChoices,
 ) -> ScanPlan:
-    """Asks the catalog how the table is to be read. Repeats itself if a commit came between its queries."""
+    """Asks the catalog how the table is to be read. Repeats itself if a compaction came between its queries."""
     for _ in range(_ATTEMPTS):
         plan, newest = _make_plan(store, lake, schema, table, snapshot, choices)
-        if plan.newest_snapshot == newest:
+        if plan.newest_snapshot == newest or not has_moved(store, table.table_id, plan.newest_snapshot):
             return plan
     raise DuckLakeError(
         f"The lake {lake.name} was changed {_ATTEMPTS} times while a scan of {plan.title} was planned. Try again."

@@ -23,6 +23,7 @@ from ducklake_spark.scan.deletes import vector_positions
 from ducklake_spark.scan.inlined import ROW_ID, SNAPSHOT_ID, inlined_frame
 from ducklake_spark.scan.listing import ScanFile, delete_files, inlined_deletes
 from ducklake_spark.scan.mapped import Types, history_of, types_in
+from ducklake_spark.scan.moved import has_moved
 from ducklake_spark.scan.plan import FileGroup, LakeInfo, ScanPlan, make_plan
 from ducklake_spark.scan.recipe import (
     FIELD_ID,
@@ -152,7 +153,10 @@ def read_table(
         try:
             frame = _Reader(spark, store, plan, wanted, pending or Pending()).frame()
         except CatalogError:
-            if not _was_flushed(store, plan):
+            # After a flush, tables that it emptied are dropped.
+            if not _was_flushed(store, plan) and all(
+                store.has_table(each.table_name) for each in plan.inlined
+            ):
                 raise
         else:
             if not _was_flushed(store, plan):
@@ -166,8 +170,7 @@ def _was_flushed(store: Store, plan: ScanPlan) -> bool:
     """Whether rows in the catalog may have become a file, which the plan does not know, before they were fetched."""
     if not plan.inlined:
         return False
-    newest = store.query("SELECT max(snapshot_id) FROM ducklake_snapshot")[0][0]
-    return int(newest or 0) != plan.newest_snapshot
+    return has_moved(store, plan.table.table_id, plan.newest_snapshot)
 
 
 def _require_readable(spark: SparkSession, plan: ScanPlan) -> None:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.store import Store
+from ducklake_spark.errors import DuckLakeError
 from ducklake_spark.format.types import fold
 from ducklake_spark.scan.codes import FileCode
 from ducklake_spark.scan.listing import Condition, ScanFile, data_files, delete_files
@@ -83,6 +84,11 @@ class DeleteFiles:
 
     def files(self, filters: Sequence[Any]) -> list[IndexedFile]:
         found = delete_files(self.store, self.plan, "parquet")
+        if not self.plan.deletes.formats.get("puffin") and delete_files(self.store, self.plan, "puffin"):
+            raise DuckLakeError(
+                f"The delete files of {self.plan.title} were replaced by deletion vectors after this DataFrame was "
+                "made. Make the DataFrame again: it will have the same rows."
+            )
         return [IndexedFile(file.path, file.size, file.data_file_id) for file in found]
 
 
