@@ -47,5 +47,5 @@ def test_a_frame_of_before_sees_the_deletes_of_before(make_lake: Callable[..., W
     lake.ask("DELETE FROM t WHERE a % 3 = 0")
     frame = lake.ours.table("t")
     assert lake.ours["t"].delete("a % 5 = 0") == 133
-    assert lake.rows("ducklake_delete_file", "format") == [("parquet",)]
     assert frame.count() == 666 and lake.ours.table("t").count() == 533
+    assert lake.rows("ducklake_delete_file", "format") == [("parquet",)]
