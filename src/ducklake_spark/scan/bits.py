@@ -93,7 +93,8 @@ class DeletedBits:
     def _from_files(self) -> Iterable[tuple[int, Positions]]:
         # Of both kinds, whatever there was when the scan was planned: a later delete may have made one of the other.
         for name, read in (("parquet", self._from_parquet), ("puffin", self._from_vector)):
-            files = delete_files(self.store, self.plan, name)
+            listed = delete_files(self.store, self.plan, name)
+            files = [file for file in listed if self.ids[0] <= file.data_file_id <= self.ids[1]]
             if name == "parquet":
                 require_whole([IndexedFile(file.path, file.size) for file in files], self.title)
             with ThreadPoolExecutor(_AT_ONCE) as pool:

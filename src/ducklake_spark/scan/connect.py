@@ -13,7 +13,8 @@ import pyspark.sql.types as spark_types
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ducklake_spark.scan.relation import FIELD_IDS, FileSource, IndexedFile
+from ducklake_spark.scan.relation import FIELD_IDS, FileSource, IndexedFile, is_classic
+from ducklake_spark.scan.relation import read_bytes as read_by_hadoop
 from ducklake_spark.scan.sources import RowSource, plain_path, with_source
 from ducklake_spark.scan.storage import local_path, require_whole
 
@@ -65,6 +66,8 @@ def read_bytes(spark: SparkSession, path: str) -> bytes:
     if local is not None:
         with open(local, "rb") as file:
             return file.read()
+    if is_classic(spark):
+        return read_by_hadoop(spark, path)
     row = spark.read.format("binaryFile").load(_PATTERN.sub(r"\\\1", path)).select("content").head()
     assert row is not None
     return bytes(row[0])

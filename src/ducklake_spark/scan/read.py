@@ -38,7 +38,6 @@ from ducklake_spark.scan.relation import (
     calls_are_folded,
     is_classic,
     numbers,
-    read_bytes,
     relation,
 )
 from ducklake_spark.scan.sources import (
@@ -49,7 +48,7 @@ from ducklake_spark.scan.sources import (
     plain_path,
     with_source,
 )
-from ducklake_spark.scan.storage import local_path, whole_path
+from ducklake_spark.scan.storage import whole_path
 from ducklake_spark.scan.types import TimestampNs, TypeChoices, choices_of, user_type
 
 VIRTUAL_COLUMNS: Mapping[str, spark_types.DataType] = {
@@ -366,7 +365,8 @@ class _Reader:
         """These columns of the rows that are not deleted."""
         if self._fits_bits(place):
             frame = frame.select(*columns, _called(place.file_id, _ID), _called(place.position, _POSITION))
-            bits = DeletedBits(self.store, self.plan, self._read, place.ids, tuple(self._pairs()))
+            read = functools.partial(connect.read_bytes, self.spark)
+            bits = DeletedBits(self.store, self.plan, read, place.ids, tuple(self._pairs))
             kept = bits.kept(numbers(self.spark, bits), F.col(_ID), F.col(_POSITION))
             return frame.where(kept).drop(_ID, _POSITION)
         frame = frame.select(*columns, _called(place.number, _PLACE))
@@ -379,18 +379,11 @@ class _Reader:
         """Whether the driver can read what is deleted in no time, and every task can have it."""
         return (
             is_classic(self.spark)
-            and few_enough(self.plan.deletes, len(self._pairs()), place.ids, place.records)
+            and few_enough(self.plan.deletes, len(self._pairs), place.ids, place.records)
             and calls_are_folded(self.spark)
         )
 
-    def _read(self, path: str) -> bytes:
-        local = local_path(path)
-        if local is None:
-            return read_bytes(self.spark, path)
-        with open(local, "rb") as file:
-            return file.read()
-
-    @functools.cache  # noqa: B019  # a reader lives as long as it makes its DataFrame
+    @functools.cached_property
     def _pairs(self) -> list[tuple[int, int]]:
         """Deleted positions that the catalog keeps, and those of the transaction, with the id of their file."""
         pairs = list(inlined_deletes(self.store, self.plan))
@@ -404,7 +397,7 @@ class _Reader:
         plan = self.plan
         if plan.deletes.formats.get("parquet"):
             found.append(self._from_delete_files())
-        pairs = self._pairs()
+        pairs = self._pairs
         for file in delete_files(self.store, plan, "puffin") if plan.deletes.formats.get("puffin") else []:
             data = connect.read_bytes(self.spark, file.path)
             pairs = pairs + [(file.data_file_id, position) for position in vector_positions(data, file.path)]
