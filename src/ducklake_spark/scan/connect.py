@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from ducklake_spark.scan.relation import FIELD_IDS, FileSource, IndexedFile, is_classic
 from ducklake_spark.scan.relation import read_bytes as read_by_hadoop
-from ducklake_spark.scan.sources import RowSource, plain_path, with_source
+from ducklake_spark.scan.sources import NO_NUMBER, NO_TEXT, RowSource, plain_path, with_source
 from ducklake_spark.scan.storage import local_path, require_whole
 
 _PATH, _POSITION, _CODE = "__ducklake_file", "__ducklake_position_in_file", "__ducklake_lookup"
@@ -34,8 +34,7 @@ def relation(
     if not files:
         empty: list[Any] = []
         frame = spark.createDataFrame(empty, schema)
-        nothing = "CAST(NULL AS BIGINT)"
-        return frame, RowSource("CAST(NULL AS STRING)", nothing, nothing)
+        return frame, RowSource(NO_TEXT, NO_NUMBER, NO_NUMBER)
     reader = (
         spark.read.schema(schema)
         .option("datetimeRebaseMode", "CORRECTED")
@@ -44,7 +43,7 @@ def relation(
     frame = reader.parquet(*(_PATTERN.sub(r"\\\1", file.path) for file in files))
     frame, rows = with_source(frame, schema.names)
     if not needs_code:
-        return frame, replace(rows, code="CAST(NULL AS BIGINT)")
+        return frame, replace(rows, code=NO_NUMBER)
     frame = frame.selectExpr("*", f"{plain_path(rows.path)} AS {_PATH}", f"{rows.position} AS {_POSITION}")
     frame = frame.join(F.broadcast(_codes(spark, files)), _PATH)
     return frame, RowSource(_PATH, _POSITION, _CODE)

@@ -41,6 +41,8 @@ from ducklake_spark.scan.relation import (
     relation,
 )
 from ducklake_spark.scan.sources import (
+    NO_NUMBER,
+    NO_TEXT,
     DeleteFiles,
     FixedFiles,
     GroupFiles,
@@ -79,7 +81,6 @@ _BROADCAST_POSITIONS = 20_000_000
 """More deleted rows than this are not sent to every executor; Spark joins them as it sees fit."""
 _ID, _POSITION, _PATH = "__ducklake_id", "__ducklake_position", "__ducklake_path"
 _PLACE, _DELETED = "__ducklake_place", "__ducklake_deleted"
-_NO_NUMBER, _NO_TEXT = "CAST(NULL AS BIGINT)", "CAST(NULL AS STRING)"
 _POSITION_BITS = 32
 """No file has more rows than these can count, and no lake more files than the 31 other bits can."""
 
@@ -343,11 +344,11 @@ class _Reader:
         own = f"{_PENDING_ROW_ID} - ({rows.code} + 1) * {_PENDING_FILE_ROWS} + {rows.position}"
         made = {
             "rowid": own if row_id is None else f"coalesce({ticked(row_id.name)}, {own})",
-            "snapshot_id": _NO_NUMBER,
+            "snapshot_id": NO_NUMBER,
             "filename": plain_path(rows.path),
             "file_row_number": rows.position,
             FILE_ID: rows.code,
-            INLINED_NAME: _NO_TEXT,
+            INLINED_NAME: NO_TEXT,
         }
         columns = [
             *(part.column() for part in recipes),
@@ -455,7 +456,7 @@ class _Lineage:
             return self.metadata.code if name == "data_file_id" else _looked_up_name(name)
         found = self.code.arithmetic(name)
         if found is None:
-            return self.metadata.code if name == "data_file_id" else _NO_NUMBER
+            return self.metadata.code if name == "data_file_id" else NO_NUMBER
         divisor, modulus, lowest = found
         value = self.metadata.code
         # Divisions are what costs most here.
@@ -472,7 +473,7 @@ class _Lineage:
         if name == FILE_ID:
             return self.number("data_file_id")
         if name == INLINED_NAME:
-            return _NO_TEXT
+            return NO_TEXT
         if name == "snapshot_id":
             begin = self.number("begin_snapshot")
             return begin if self.stamp is None else f"coalesce({ticked(self.stamp.name)}, {begin})"

@@ -132,6 +132,7 @@ class RowSource:
 
 
 _METADATA = "_metadata"
+NO_NUMBER, NO_TEXT = "CAST(NULL AS BIGINT)", "CAST(NULL AS STRING)"
 
 
 def with_source(frame: DataFrame, names: Iterable[str]) -> tuple[DataFrame, RowSource]:
