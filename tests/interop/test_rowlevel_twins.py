@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 import ducklake_spark
 from ducklake_spark import ConflictError, InvalidInputError, Lake, NotFoundError
 from ducklake_spark.merge import _Run
+from ducklake_spark.write import rowlevel
 from tests.interop.oracle import Oracle
 
 pytestmark = pytest.mark.spark
@@ -111,10 +112,18 @@ def seen(oracle: Oracle, uri: str, data_path: str) -> tuple[object, ...]:
     return states, feeds
 
 
-@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgres"])
+@pytest.mark.parametrize(
+    ("kind", "many_files"), [("duckdb", 1000), ("duckdb", 0), ("sqlite", 0), ("postgres", 1000)]
+)
 def test_same_statements_leave_the_same_rows_at_every_snapshot(
-    oracle: Oracle, spark: SparkSession, twins: tuple[str, str, str], kind: str
+    oracle: Oracle,
+    spark: SparkSession,
+    twins: tuple[str, str, str],
+    kind: str,
+    many_files: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(rowlevel, "MANY_FILES", many_files)
     theirs, ours, data_path = twins
     oracle.attach(theirs, data_path=data_path)
     oracle.execute(f"CREATE TABLE t({COLUMNS})")

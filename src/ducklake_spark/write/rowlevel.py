@@ -18,6 +18,7 @@ from pyspark.sql import Column as ColumnType
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from ducklake_spark.catalog.store import Row
 from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.columns import find, require_field_parent, resolve
@@ -36,6 +37,9 @@ PLACE = (FILE_ID, INLINED_NAME, _POSITION)
 HIDDEN = (*PLACE, hidden("rowid"))
 """What must be known of rows that are changed."""
 
+MANY_FILES = 1000
+"""In tables with more, only the files that are touched are looked up."""
+_AT_ONCE = 1000
 _RESULT = pa.schema([("info", pa.string())])
 _FIELDS = "{file_path: 2147483646, pos: 2147483645, _ducklake_internal_snapshot_id: 2147483539}"
 _PLAIN_FIELDS = "{file_path: 2147483646, pos: 2147483645}"
@@ -149,14 +153,18 @@ def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, i
     """
     tx, table = target.tx, target.table
     edit = tx.edits.tables.get(table.table_id)
-    files = _files(target, edit)
-    encoding = DeleteEncoding(
-        local_path(target.folder), target.inline_limit, tx.snapshot.snapshot_id + 1, files
-    )
     grouped = (
         matching.select(*(F.col(name).alias(short) for name, short in zip(PLACE, "fnp", strict=True)))
         .groupBy("f", "n")
         .agg(F.collect_list("p").alias("p"))
+    )
+    touched: list[int] | None = None
+    if _has_many_files(target):
+        grouped = grouped.localCheckpoint()
+        touched = [row[0] for row in grouped.where("f >= 0").select("f").collect()]
+    files = _files(target, edit, touched)
+    encoding = DeleteEncoding(
+        local_path(target.folder), target.inline_limit, tx.snapshot.snapshot_id + 1, files
     )
     answers = [json.loads(row[0]) for row in grouped.mapInArrow(encoding, "info string").collect()]
     if not answers:
@@ -214,9 +222,21 @@ def _delete_file(target: Target, file: _File, written: Mapping[str, Any] | None)
     )
 
 
-def _files(target: Target, edit: TableEdit | None) -> dict[int, _File]:
-    """The table's files with the deletes that the transaction sees."""
-    tx, table = target.tx, target.table
+def _has_many_files(target: Target) -> bool:
+    """Whether a job that finds the few that matter costs less than to send all of them to the workers."""
+    if is_local(target.table.table_id):
+        return False
+    at = target.tx.snapshot.snapshot_id
+    counted = target.tx.store.query(
+        f"SELECT count(*) FROM ducklake_data_file WHERE table_id = ? AND {LIVE}",
+        (target.table.table_id, at, at),
+    )
+    return int(counted[0][0]) > MANY_FILES
+
+
+def _files(target: Target, edit: TableEdit | None, touched: Sequence[int] | None) -> dict[int, _File]:
+    """The table's files with the deletes that the transaction sees; only these committed ones, unless None."""
+    table = target.table
     found: dict[int, _File] = {}
     if edit is not None:
         for place, data in enumerate(edit.files):
@@ -230,17 +250,11 @@ def _files(target: Target, edit: TableEdit | None) -> dict[int, _File]:
             )
     if is_local(table.table_id) or (edit is not None and edit.emptied is not None):
         return found
-    at = tx.snapshot.snapshot_id
-    rows = tx.store.query(
-        "SELECT d.data_file_id, d.path, d.path_is_relative, d.record_count, x.delete_file_id, x.path, "
-        "x.path_is_relative, x.delete_count, x.begin_snapshot, x.format FROM "
-        f"(SELECT * FROM ducklake_data_file WHERE table_id = ? AND {LIVE}) d LEFT JOIN "
-        f"(SELECT * FROM ducklake_delete_file WHERE table_id = ? AND {LIVE}) x ON x.data_file_id = d.data_file_id",
-        (table.table_id, at, at, table.table_id, at, at),
-    )
     gone = _inlined_counts(target)
     folder = target.folder
-    for file_id, path, relative, count, delete_id, delete_path, delete_relative, deleted, begin, kind in rows:
+    for file_id, path, relative, count, delete_id, delete_path, delete_relative, deleted, begin, kind in (
+        row for some in _in_parts(touched) for row in _committed(target, some)
+    ):
         file = _File(local_path(folder + path if relative else path), int(count), gone.get(file_id, 0))
         if delete_id is not None:
             whole = folder + delete_path if delete_relative else delete_path
@@ -257,6 +271,29 @@ def _files(target: Target, edit: TableEdit | None) -> dict[int, _File]:
             )
         found[int(file_id)] = _with_pending(file, edit.deletes.get(file_id) if edit else None)
     return found
+
+
+def _in_parts(numbers: Sequence[int] | None) -> Iterator[Sequence[int] | None]:
+    """As many at a time as any database takes in one query; None stays what it is."""
+    if numbers is None:
+        yield None
+        return
+    for start in range(0, len(numbers), _AT_ONCE):
+        yield numbers[start : start + _AT_ONCE]
+
+
+def _committed(target: Target, some: Sequence[int] | None) -> list[Row]:
+    """All data files, or those of these ids, each with its delete file if it has one."""
+    at, table_id = target.tx.snapshot.snapshot_id, target.table.table_id
+    these = "" if some is None else f" AND data_file_id IN ({', '.join(map(str, some))})"
+    return target.tx.store.query(
+        "SELECT d.data_file_id, d.path, d.path_is_relative, d.record_count, x.delete_file_id, x.path, "
+        "x.path_is_relative, x.delete_count, x.begin_snapshot, x.format FROM "
+        f"(SELECT * FROM ducklake_data_file WHERE table_id = ? AND {LIVE}{these}) d LEFT JOIN "
+        f"(SELECT * FROM ducklake_delete_file WHERE table_id = ? AND {LIVE}{these}) x "
+        "ON x.data_file_id = d.data_file_id",
+        (table_id, at, at, table_id, at, at),
+    )
 
 
 def _with_pending(file: _File, deletes: FileDeletes | None) -> _File:
