@@ -21,6 +21,7 @@ from ducklake_spark.reading import read
 from ducklake_spark.schema import data_type_of
 from ducklake_spark.write.insert import ROW_ID, Added, Target, row_count, rows_to_add
 from ducklake_spark.write.jobs import side_by_side
+from ducklake_spark.write.matching import Key, Keys, facts_of, keys_of, known
 from ducklake_spark.write.rowlevel import (
     HIDDEN,
     PLACE,
@@ -194,9 +195,6 @@ class _Run:
             self._add_columns(source)
         self._check_sources(source)
         self.on = F.expr(on) if isinstance(on, str) else on
-        # Evaluated once: a source that gives other rows each time cannot tear the merge.
-        self.source, self.is_small = _kept(source)
-        self.source = self.source.alias(self.source_name)
         self.matched: Any | None = None
         """The numbers of rows of the source that match one of the target, where a scan found them already."""
         self.names = source.columns
@@ -205,6 +203,13 @@ class _Run:
         self.frame = read(self.lake, name, (*HIDDEN, *mentioned(on, texts)), "long", tx).alias(
             self.target_name
         )
+        keys = keys_of(self.frame, source.alias(self.source_name), self.on, names)
+        # Evaluated once: a source that gives other rows each time cannot tear the merge.
+        self.source, self.is_small, facts = _kept(source, keys)
+        self.source = self.source.alias(self.source_name)
+        can_match = facts.condition(self.target_name)
+        self.candidates = self.frame if can_match is None else self.frame.where(can_match)
+        """The rows of the target that a row of the source can match."""
 
     def _of_target(self, column: str) -> Column:
         return F.col(f"{ticked(self.target_name)}.{column}")
@@ -278,7 +283,7 @@ class _Run:
             # One scan for both: which rows of the target change, and which rows of the source are new.
             every = "not matched" in kinds
             parts.append(
-                self._changed(self.frame.join(self.source, self.on, "inner"), "matched", every=every)
+                self._changed(self.candidates.join(self.source, self.on, "inner"), "matched", every=every)
             )
         if "not matched by source" in kinds:
             parts.append(
@@ -355,7 +360,7 @@ class _Run:
         matched = self.matched
         if matched is None:
             # By number: so the table is joined with the source, which may be small, and not the source with the table.
-            matched = self.frame.join(self.source, self.on, "inner")
+            matched = self.candidates.join(self.source, self.on, "inner")
             matched = matched.select(self._of_source(_NUMBER).alias(_COUNT))
         matched = matched.distinct()
         matched = F.broadcast(matched) if self.is_small else matched
@@ -375,12 +380,13 @@ class _Run:
         return added
 
 
-def _kept(source: Any) -> tuple[Any, bool]:
-    """The rows of a source with numbers, evaluated once; and whether they are few enough to be sent to the table."""
+def _kept(source: Any, keys: tuple[Key, ...]) -> tuple[Any, bool, Keys]:
+    """The rows of a source with numbers, evaluated once; whether they are few enough to be sent to the table; keys."""
     kept = source.withColumn(_NUMBER, F.monotonically_increasing_id()).localCheckpoint()
+    facts = known(keys, kept.agg(*facts_of(keys, _NUMBER)).first())
     width = sum(_width(part.dataType) for part in source.schema.fields)
-    is_small = kept.count() * width <= _BROADCAST_BYTES
-    return (F.broadcast(kept) if is_small else kept), is_small
+    is_small = facts.count * width <= _BROADCAST_BYTES
+    return (F.broadcast(kept) if is_small else kept), is_small, facts
 
 
 def _width(data_type: spark_types.DataType) -> int:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import ducklake_spark
 from ducklake_spark import ConflictError, InvalidInputError, Lake, NotFoundError
-from ducklake_spark.merge import _Run
-from ducklake_spark.write import rowlevel
+from ducklake_spark.merge import MergeResult, _Run
+from ducklake_spark.write import matching, rowlevel
 from tests.interop.oracle import Oracle
 
 pytestmark = pytest.mark.spark
@@ -371,3 +372,95 @@ def test_a_small_source_does_not_shuffle_the_table(
         spark.conf.set("spark.sql.autoBroadcastJoinThreshold", before)
     assert found == {35: "v35", 36: "v36", **{i: "m" for i in range(37, 50) if i != 45}}
     assert "BroadcastHashJoin" in plans[0] and "SortMergeJoin" not in plans[0]
+
+
+KEYS = {
+    "i": ("int", "cast(id as int)"),
+    "s": ("varchar", "concat('it''s \\\\ ü', id + 100)"),
+    "d": ("date", "date_add(DATE '1999-12-25', cast(id as int))"),
+    "ts": ("timestamp", "TIMESTAMP_NTZ '2020-03-29 00:00:00.5' + make_interval(0, 0, 0, 0, cast(id as int))"),
+    "dec": ("decimal(9,2)", "cast(id as decimal(9,2))"),
+}
+SEVERAL = [
+    ("target.i = source.i", "int"),
+    ("source.i = target.i AND target.n >= 0", "bigint"),
+    ("key = target.i AND source.key IS NOT NULL", "smallint"),
+    ("target.s = source.s", None),
+    ("target.d = source.d", None),
+    ("target.ts = source.ts", None),
+    ("target.dec = source.dec", None),
+    ("target.i = source.i AND target.s = source.s", None),
+    ("column", None),
+]
+
+
+@pytest.fixture(scope="module")
+def keyed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lake, list[Path]]]:
+    """A table with three files of twenty rows each."""
+    folder = tmp_path_factory.mktemp("keyed")
+    with ducklake_spark.attach(f"ducklake:{folder}/m.ducklake", name="lake", spark=spark) as lake:
+        table = lake.create_table("t", {**{name: kind for name, (kind, _) in KEYS.items()}, "n": "int"})
+        files: list[Path] = []
+        for start in (0, 20, 40):
+            made = [f"{sql} AS {name}" for name, (_, sql) in KEYS.items()]
+            table.insert(spark.range(start, start + 20).selectExpr(*made, "0 AS n").coalesce(1))
+            files += [path for path in folder.rglob("*.parquet") if path not in files]
+        assert len(files) == 3
+        yield lake, files
+
+
+@pytest.mark.parametrize("few", [1000, 2])
+@pytest.mark.parametrize(("on", "kind"), SEVERAL)
+def test_a_merge_reads_only_files_that_have_keys_of_its_source(
+    keyed: tuple[Lake, list[Path]],
+    on: str,
+    kind: str | None,
+    few: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(matching, "FEW", few)
+    lake, files = keyed
+    made = [f"{sql} AS {name}" for name, (_, sql) in KEYS.items()]
+    source = lake.spark.range(21, 26).selectExpr(*made, "cast(id as smallint) AS key")
+    source = source.unionAll(lake.spark.range(1).selectExpr(*["NULL"] * 6))  # NULL equals nothing
+    source = source if kind is None else source.withColumn("i", F.col("i").cast(kind))
+    condition = F.col("target.i") == F.col("source.i") if on == "column" else on
+    before = lake.table("t").agg(F.sum("n")).first()[0]  # type: ignore[index]
+    hidden = [path.rename(path.with_suffix(".hidden")) for path in (files[0], files[2])]
+    try:
+        merge = lake["t"].merge(source, condition).when_matched("source.i > 21").update({"n": "target.n + 1"})
+        merge = merge.when_not_matched("source.i >= 0").insert({"i": "-1"})
+        assert merge.execute() == MergeResult(updated=4)
+    finally:
+        for path in hidden:
+            path.rename(path.with_suffix(".parquet"))
+    assert lake.table("t").agg(F.sum("n")).first()[0] == before + 4  # type: ignore[index]
+
+
+def test_a_merge_finds_rows_whose_keys_are_cast_or_missing(spark: SparkSession, tmp_path: Path) -> None:
+    """Keys that say nothing of where a row is."""
+    with ducklake_spark.attach(f"ducklake:{tmp_path}/m.ducklake", name="lake", spark=spark) as lake:
+        table = lake.create_table("t", {"a": "bigint", "s": "varchar", "v": "int"})
+        table.insert([((1 << 32) + 1, "1", 0), (None, None, 0), (7, "07", 0)])
+        source = spark.createDataFrame([(1, "1"), (None, None), (7, "7")], "a INT, s STRING")
+        ansi = spark.conf.get("spark.sql.ansi.enabled")
+        spark.conf.set("spark.sql.ansi.enabled", "false")
+        try:
+            counts = [
+                table.merge(source, on).when_matched().update({"v": "target.v + 1"}).execute().updated
+                for on in (
+                    "cast(target.a as int) = source.a",
+                    "target.a <=> source.a",
+                    "cast(target.s as int) = source.a",
+                    "target.s = source.s OR target.a = source.a",
+                    "target.a = source.a",
+                    "source.s = 'x'",
+                )
+            ]
+        finally:
+            spark.conf.set("spark.sql.ansi.enabled", ansi)
+        assert counts == [2, 2, 2, 2, 1, 0]
+        nothing = spark.createDataFrame([(None,)], "a INT")
+        merge = table.merge(nothing, "target.a = source.a").when_matched().delete()
+        merge = merge.when_not_matched().insert({"v": "9"})
+        assert merge.when_not_matched_by_source("v = 0").delete().execute() == MergeResult(1, 0, 0)

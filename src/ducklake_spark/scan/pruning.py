@@ -32,7 +32,7 @@ from ducklake_spark.scan.predicate import (
 from ducklake_spark.scan.recipe import History
 
 _MANY = 50
-"""Longer IN lists are compared by their ends only."""
+"""Longer IN lists are compared as so many ranges."""
 _NO_STATISTICS = frozenset({"timetz", "interval", "variant", "geometry", "list", "map", "struct", "time_ns"})
 """Types whose rows of statistics are wrong or missing."""
 
@@ -182,8 +182,7 @@ class _Pruner:
             return nothing
         plain = [value for value in values if not _is_nan(value)]
         parts: list[Fragment] = [("NOT s.contains_nan", ())] if len(plain) < len(values) else []
-        ranges = [(value, value) for value in plain] if len(plain) <= _MANY else [(min(plain), max(plain))]
-        for low, high in ranges:
+        for low, high in _ranges(plain):
             sides = (bounds.below("s.max_value", low), bounds.above("s.min_value", high))
             outside = _any([side for side in sides if side is not None])
             if outside is None:
@@ -227,6 +226,13 @@ class _Pruner:
             )
         found_any = _any(fragments)
         return None if found_any is None else _OnFile(*found_any)
+
+
+def _ranges(values: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Each value, or where these are many, ranges that hold all of them."""
+    values = sorted(set(values))
+    size = -(-len(values) // _MANY)
+    return [(values[i], values[i : i + size][-1]) for i in range(0, len(values), size)] if values else []
 
 
 def _any(parts: Sequence[Fragment]) -> Fragment | None:

@@ -25,6 +25,7 @@ _OPTIONS = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
+_WIDTHS = {"byte": 1, "short": 2, "integer": 4, "long": 8}
 _PACKAGE = "org.apache.spark.sql.catalyst.expressions."
 
 
@@ -235,6 +236,34 @@ def explain(frame: DataFrame) -> str:
         subqueries = plan.subqueries()
         pending += [subqueries.apply(i) for i in range(subqueries.size())]
     return "\n".join(lines)
+
+
+def equal_columns(joined: DataFrame) -> list[tuple[tuple[str, str], tuple[str, str]]]:
+    """Pairs of (alias, column) that a join's condition says are equal, whole numbers of any width."""
+    plan = joined._jdf.queryExecution().analyzed()
+    if plan.getClass().getSimpleName() != "Join" or plan.condition().isEmpty():
+        return []
+    found, pending = [], [tree_of(plan.condition().get())]
+    while pending:
+        tree = pending.pop()
+        if tree is not None and tree["class"] == "And":
+            pending += tree["children"]
+        elif tree is not None and tree["class"] == "EqualTo":
+            one, other = map(_column_of, tree["children"])
+            if one is not None and other is not None:
+                found.append((one, other))
+    return found
+
+
+def _column_of(tree: Any) -> tuple[str, str] | None:
+    while tree["class"] == "Cast":
+        [inner] = tree["children"]
+        if not _WIDTHS.get(str(inner.get("dataType")), 9) <= _WIDTHS.get(str(tree["dataType"]), 0):
+            return None
+        tree = inner
+    if tree["class"] != "AttributeReference":
+        return None
+    return tree["qualifier"].removeprefix("[").removesuffix("]"), tree["name"]
 
 
 class _FileIndex:
