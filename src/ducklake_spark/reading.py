@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from ducklake_spark.lake import Lake
 
+FEW_DELETES = 1_000_000
+"""So many rows that a transaction deleted are read here; more of them by Spark."""
 _LOCAL_ROW_ID = 10**18
 """Row ids of rows that are not committed, as in the reference."""
 
@@ -69,24 +71,38 @@ def _pending(lake: Lake, tx: Transaction, table: TableDef, timestamp_ns: Timesta
         ScanFile(-1 - i, file.whole_path, file.file_size_bytes) for i, file in enumerate(edit.files)
     )
     inlined = _inlined(lake, tx, table, edit, timestamp_ns)
+    own_files = _delete_files(edit)
+    are_few = sum(file.delete_count for file in own_files.values()) <= FEW_DELETES
     return Pending(
         data_files=files,
         dropped_files=frozenset(file_id for file_id, each in edit.deletes.items() if each.ended),
-        deleted=_deleted(edit),
+        deleted=_deleted(edit, own_files if are_few else {}),
+        delete_files=tuple(
+            ScanFile(file_id, file.whole_path, file.file_size_bytes)
+            for file_id, file in own_files.items()
+            if not are_few
+        ),
         inlined=inlined,
         deleted_inlined={name: frozenset(row_ids) for name, row_ids in edit.ended_rows.items()},
         emptied=edit.emptied is not None,
     )
 
 
-def _deleted(edit: TableEdit) -> dict[int, list[int]]:
-    """Positions that the transaction deleted, by file; its delete files hold the older ones of the file as well."""
-    found: dict[int, list[int]] = {}
-    for file_id, each in edit.deletes.items():
-        if not each.ended:
-            found[file_id] = list(each.inlined) + (_positions(each.file) if each.file is not None else [])
-    for place, file in edit.own_deletes.items():
-        found[-1 - place] = _positions(file)
+def _delete_files(edit: TableEdit) -> dict[int, DeleteFile]:
+    """The transaction's delete files, by the file that they are of; they hold the older positions of it as well."""
+    found = {file_id: each.file for file_id, each in edit.deletes.items() if each.file and not each.ended}
+    return found | {-1 - place: file for place, file in edit.own_deletes.items()}
+
+
+def _deleted(edit: TableEdit, files: Mapping[int, DeleteFile]) -> dict[int, list[int]]:
+    """Positions that the transaction deleted, by file: those for the catalog, and those in these delete files."""
+    found = {
+        file_id: list(each.inlined)
+        for file_id, each in edit.deletes.items()
+        if each.inlined and not each.ended
+    }
+    for file_id, file in files.items():
+        found.setdefault(file_id, []).extend(_positions(file))
     return found
 
 

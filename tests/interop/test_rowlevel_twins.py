@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import ducklake_spark
-from ducklake_spark import ConflictError, InvalidInputError, Lake, NotFoundError
+from ducklake_spark import ConflictError, InvalidInputError, Lake, NotFoundError, reading
 from ducklake_spark.merge import MergeResult, _Run
 from ducklake_spark.write import matching, rowlevel
 from tests.interop.oracle import Oracle
@@ -125,6 +125,7 @@ def test_same_statements_leave_the_same_rows_at_every_snapshot(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rowlevel, "MANY_FILES", many_files)
+    monkeypatch.setattr(reading, "FEW_DELETES", many_files)
     theirs, ours, data_path = twins
     oracle.attach(theirs, data_path=data_path)
     oracle.execute(f"CREATE TABLE t({COLUMNS})")

@@ -106,6 +106,7 @@ class Pending:
         data_files: Files it wrote, with the table's present columns; their ids are negative.
         dropped_files: Ids of committed data files that it ended.
         deleted: Deleted positions by data file id.
+        delete_files: Files with more of them, under the ids of their data files.
         inlined: Rows it inlined: the table's columns, `ROW_ID`, and in `SNAPSHOT_ID` what tells them apart.
         deleted_inlined: Row ids that it deleted, by the name of the inlined table.
         emptied: Whether no committed row is left.
@@ -114,9 +115,15 @@ class Pending:
     data_files: tuple[ScanFile, ...] = ()
     dropped_files: frozenset[int] = frozenset()
     deleted: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    delete_files: tuple[ScanFile, ...] = ()
     inlined: DataFrame | None = None
     deleted_inlined: Mapping[str, frozenset[int]] = field(default_factory=dict)
     emptied: bool = False
+
+    @property
+    def has_deletes(self) -> bool:
+        """Whether it deleted rows in files."""
+        return bool(self.deleted or self.delete_files)
 
 
 def read_table(
@@ -255,7 +262,7 @@ class _Reader:
 
     def _group(self, group: FileGroup) -> DataFrame:
         key = group.key
-        has_deletes = key.has_deletes or bool(self.pending.deleted)
+        has_deletes = key.has_deletes or self.pending.has_deletes
         wants_lineage = any(name in ("rowid", "snapshot_id") for name in self.wanted)
         by_id = key.mapping_id is None
         fields = [part.field for part in group.recipes if part.field is not None]
@@ -354,7 +361,7 @@ class _Reader:
             *(part.column() for part in recipes),
             *(_called(made[which], name) for name, which in self.virtual.items()),
         ]
-        if not self.pending.deleted:
+        if not self.pending.has_deletes:
             return frame.select(*columns)
         ids = [file.data_file_id for file in files]
         source = _Place(rows.code, rows.position, (min(ids), max(ids)), 0)
@@ -380,6 +387,7 @@ class _Reader:
         """Whether the driver can read what is deleted in no time, and every task can have it."""
         return (
             is_classic(self.spark)
+            and not self.pending.delete_files
             and few_enough(self.plan.deletes, len(self._pairs), place.ids, place.records)
             and calls_are_folded(self.spark)
         )
@@ -398,6 +406,8 @@ class _Reader:
         plan = self.plan
         if plan.deletes.formats.get("parquet"):
             found.append(self._from_delete_files())
+        if self.pending.delete_files:
+            found.append(self._from_own_delete_files())
         pairs = self._pairs
         for file in delete_files(self.store, plan, "puffin") if plan.deletes.formats.get("puffin") else []:
             data = connect.read_bytes(self.spark, file.path)
@@ -415,14 +425,17 @@ class _Reader:
             ]
         )
         source = DeleteFiles(self.store, self.plan)
-        if is_classic(self.spark):
-            frame, rows = with_source(relation(self.spark, source, schema), schema.names)
-        else:
-            frame, rows = connect.relation(self.spark, source, schema, needs_code=True)
+        frame, rows = self._relation(source, schema, True)
         stamp = F.col(SNAPSHOT_ID_NAME)
         frame = frame.where(stamp.isNull() | (stamp <= F.lit(self.plan.snapshot.snapshot_id)))
         frame = frame.select(_called(_place(rows.code, "pos"), _DELETED))
         return F.broadcast(frame) if self.plan.deletes.positions <= _BROADCAST_POSITIONS else frame
+
+    def _from_own_delete_files(self) -> DataFrame:
+        source = FixedFiles(self.plan, self.pending.delete_files)
+        schema = spark_types.StructType([spark_types.StructField("pos", spark_types.LongType())])
+        frame, rows = self._relation(source, schema, True)
+        return frame.select(_called(_place(rows.code, "pos"), _DELETED))
 
 
 @dataclass(frozen=True)
