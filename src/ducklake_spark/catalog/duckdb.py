@@ -12,6 +12,7 @@ import duckdb
 
 from ..errors import CatalogConnectionError, NotADuckLakeError
 from ..format.duckdb_sql import literal
+from ..format.types import DUCKDB_NAMES
 from .location import Location
 from .pool import PooledStore, WriteSession, formatted, quoted, values_sql
 from .store import Failure, Query, Row, Session
@@ -19,24 +20,7 @@ from .store import Failure, Query, Row, Session
 _ARROW_ROWS = 50
 _writers: dict[str, threading.Lock] = {}
 _writers_guard = threading.Lock()
-_INLINED = {
-    "boolean": "BOOLEAN",
-    "int8": "TINYINT",
-    "int16": "SMALLINT",
-    "int32": "INTEGER",
-    "int64": "BIGINT",
-    "int128": "HUGEINT",
-    "uint8": "UTINYINT",
-    "uint16": "USMALLINT",
-    "uint32": "UINTEGER",
-    "uint64": "UBIGINT",
-    "uint128": "UHUGEINT",
-    "float32": "FLOAT",
-    "float64": "DOUBLE",
-    "timestamptz": "TIMESTAMP WITH TIME ZONE",
-    "timetz": "TIME WITH TIME ZONE",
-    "timestamp_us": "TIMESTAMP",
-}
+_INLINED = {**DUCKDB_NAMES, "timestamp_us": "TIMESTAMP"}
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -65,7 +65,7 @@ DataType = Union[Scalar, Decimal, List, Map, Struct]  # noqa: UP007 - the member
 
 NESTED = frozenset({"list", "map", "struct"})
 
-_DUCKDB_NAMES = {
+DUCKDB_NAMES = {
     "boolean": "BOOLEAN",
     "int8": "TINYINT",
     "int16": "SMALLINT",
@@ -118,7 +118,7 @@ _ALIASES = {
     "uuid": "guid",
 }
 _SCALARS = {alias: name for name, aliases in _ALIASES.items() for alias in aliases.split()} | {
-    name: name for name in _DUCKDB_NAMES
+    name: name for name in DUCKDB_NAMES
 }
 _DECIMALS = frozenset({"decimal", "numeric", "dec"})
 
@@ -376,7 +376,7 @@ def duckdb_name(data_type: DataType) -> str:
     """The type in DuckDB's SQL."""
     match data_type:
         case Scalar(name):
-            return _DUCKDB_NAMES[name]
+            return DUCKDB_NAMES[name]
         case Decimal(precision, scale):
             return f"DECIMAL({precision},{scale})"
         case List(element):

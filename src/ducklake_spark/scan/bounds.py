@@ -76,8 +76,30 @@ def _exactness(kind: str, data_type: DataType) -> str:
     return "near" if data_type.name == "int128" else "digits"
 
 
+class _Ordered:
+    """Values that the database compares: all comparisons are of one form."""
+
+    def _sql(self, bound: str, operator: str, value: Any) -> Fragment | None:
+        raise NotImplementedError
+
+    def below(self, bound: str, value: Any) -> Fragment | None:
+        return self._sql(bound, "<", value)
+
+    def at_most(self, bound: str, value: Any) -> Fragment | None:
+        return self._sql(bound, "<=", value)
+
+    def above(self, bound: str, value: Any) -> Fragment | None:
+        return self._sql(bound, ">", value)
+
+    def at_least(self, bound: str, value: Any) -> Fragment | None:
+        return self._sql(bound, ">=", value)
+
+    def only(self, low: str, high: str, value: Any) -> Fragment | None:
+        return _both(self._sql(low, "=", value), self._sql(high, "=", value))
+
+
 @dataclass(frozen=True)
-class _Numbers:
+class _Numbers(_Ordered):
     """Numbers.
 
     SQLite has neither decimals nor integers beyond 64 bits: there `near` compares doubles with a margin, and `digits`
@@ -135,22 +157,8 @@ class _Numbers:
             return None
         return f"TRY_CAST({bound} AS DECIMAL(38,{scale})) {operator} {number:f}", ()
 
-    def below(self, bound: str, value: Any) -> Fragment | None:
-        return self._sql(bound, "<", value)
-
-    def at_most(self, bound: str, value: Any) -> Fragment | None:
-        return self._sql(bound, "<=", value)
-
-    def above(self, bound: str, value: Any) -> Fragment | None:
-        return self._sql(bound, ">", value)
-
-    def at_least(self, bound: str, value: Any) -> Fragment | None:
-        return self._sql(bound, ">=", value)
-
     def only(self, low: str, high: str, value: Any) -> Fragment | None:
-        if self.exactness == "near":
-            return None
-        return _both(self._sql(low, "=", value), self._sql(high, "=", value))
+        return None if self.exactness == "near" else super().only(low, high, value)
 
 
 def _number(value: Any) -> Number | None:
@@ -201,7 +209,7 @@ class _Booleans:
 
 
 @dataclass(frozen=True)
-class _Texts:
+class _Texts(_Ordered):
     """Texts, byte by byte whatever the database's own order is."""
 
     kind: str
@@ -216,21 +224,6 @@ class _Texts:
             return None
         place = "CAST(? AS BINARY)" if self.kind == "mysql" else "?"
         return f"{self._bound(bound)} {operator} {place}", (value,)
-
-    def below(self, bound: str, value: Any) -> Fragment | None:
-        return self._sql(bound, "<", value)
-
-    def at_most(self, bound: str, value: Any) -> Fragment | None:
-        return self._sql(bound, "<=", value)
-
-    def above(self, bound: str, value: Any) -> Fragment | None:
-        return self._sql(bound, ">", value)
-
-    def at_least(self, bound: str, value: Any) -> Fragment | None:
-        return self._sql(bound, ">=", value)
-
-    def only(self, low: str, high: str, value: Any) -> Fragment | None:
-        return _both(self._sql(low, "=", value), self._sql(high, "=", value))
 
 
 _DATE = "____-__-__"
@@ -247,7 +240,7 @@ _FORMS = {
 
 
 @dataclass(frozen=True)
-class _Times:
+class _Times(_Ordered):
     """Dates and times, by their texts where those have the order of their values."""
 
     kind: str
@@ -264,21 +257,6 @@ class _Times:
         form = f"{bound} LIKE '{_FORMS[self.name]}' AND {bound} NOT LIKE '%BC%'"
         # In every database a time before Christ or beyond the year 9999 is left to Spark.
         return f"CASE WHEN {form} THEN {sql} END", params
-
-    def below(self, bound: str, value: Any) -> Fragment | None:
-        return self._sql(bound, "<", value)
-
-    def at_most(self, bound: str, value: Any) -> Fragment | None:
-        return self._sql(bound, "<=", value)
-
-    def above(self, bound: str, value: Any) -> Fragment | None:
-        return self._sql(bound, ">", value)
-
-    def at_least(self, bound: str, value: Any) -> Fragment | None:
-        return self._sql(bound, ">=", value)
-
-    def only(self, low: str, high: str, value: Any) -> Fragment | None:
-        return _both(self._sql(low, "=", value), self._sql(high, "=", value))
 
 
 def time_text(name: str, value: Any) -> str | None:

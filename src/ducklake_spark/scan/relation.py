@@ -266,11 +266,25 @@ def _column_of(tree: Any) -> tuple[str, str] | None:
     return tree["qualifier"].removeprefix("[").removesuffix("]"), tree["name"]
 
 
-class _FileIndex:
+class _Answer:
+    """An object for the JVM that equals another of its kind if both have the same source."""
+
+    _source: FileSource | NumberSource
+
+    def hashCode(self) -> int:
+        return hash(self._source.token) & 0x7FFFFFFF
+
+    def equals(self, other: Any) -> bool:
+        return type(other) is type(self) and other._source.token == self._source.token
+
+
+class _FileIndex(_Answer):
     """What the JVM calls, on threads of the callback server. Names are those of the Java interface."""
 
     class Java:
         implements = ("org.apache.spark.sql.execution.datasources.FileIndex",)
+
+    _source: FileSource
 
     def __init__(self, java: _Java, source: FileSource) -> None:
         self._java, self._source = java, source
@@ -329,18 +343,14 @@ class _FileIndex:
         with self._lock:
             return self._shown
 
-    def hashCode(self) -> int:
-        return hash(self._source.token) & 0x7FFFFFFF
 
-    def equals(self, other: Any) -> bool:
-        return isinstance(other, _FileIndex) and other._source.token == self._source.token
-
-
-class _Numbers:
+class _Numbers(_Answer):
     """An array for the JVM, which asks on a thread of the callback server."""
 
     class Java:
         implements = ("java.util.function.Supplier",)
+
+    _source: NumberSource
 
     def __init__(self, java: _Java, source: NumberSource) -> None:
         self._java, self._source = java, source
@@ -358,12 +368,6 @@ class _Numbers:
 
     def toString(self) -> str:
         return self._source.title
-
-    def hashCode(self) -> int:
-        return hash(self._source.token) & 0x7FFFFFFF
-
-    def equals(self, other: Any) -> bool:
-        return isinstance(other, _Numbers) and other._source.token == self._source.token
 
 
 def tree_of(expression: Any) -> Any:
