@@ -92,15 +92,16 @@ def facts_of(keys: Sequence[Key], number: str) -> list[Column]:
         keys: The keys.
         number: The column of the source with its `monotonically_increasing_id`.
     """
-    # Of each partition a few values are enough: if there are more, the set is not asked for.
+    # Of each partition a few values are enough: if there are more rows, the set is not asked for.
     is_first = F.col(number).bitwiseAND(F.lit(_ROW_OF_PARTITION)) < FEW
-    wanted = [F.count(F.lit(1))]
+    count = F.count(F.lit(1))
+    wanted = [count]
     for key in keys:
         column = F.col(ticked(key.source))
         wanted += [
             F.min(column).cast("string"),
             F.max(column).cast("string"),
-            F.collect_set(F.when(is_first, column.cast("string"))),
+            F.when(count <= FEW, F.collect_set(F.when(is_first, column.cast("string")))),
         ]
     return wanted
 
@@ -108,7 +109,7 @@ def facts_of(keys: Sequence[Key], number: str) -> list[Column]:
 def known(keys: Sequence[Key], row: Sequence[Any]) -> Keys:
     """The answer to `facts_of`."""
     count, *rest = row
-    values = tuple((rest[i], rest[i + 1], frozenset(rest[i + 2])) for i in range(0, len(rest), 3))
+    values = tuple((rest[i], rest[i + 1], frozenset(rest[i + 2] or ())) for i in range(0, len(rest), 3))
     return Keys(tuple(keys), count, values)
 
 
