@@ -253,7 +253,7 @@ class _Run:
     def _replaced(self, changes: Any) -> tuple[list[Added], DeleteRows | None, int]:
         """The new versions of changed rows, the deletes of the old ones, and how many those are."""
         updates = [i for i, clause in enumerate(self.clauses) if clause.action == "update"]
-        target = self._target(has_row_ids=True)
+        target = self.handle._target(self.tx, self.table, has_row_ids=True)
         added, (deletes, count) = side_by_side(
             lambda: (
                 versions_to_add(
@@ -270,10 +270,6 @@ class _Run:
 
     def _to_add(self, target: Target, rows: Any) -> Added:
         return rows_to_add(target, rows, lambda: self.lake.spark)
-
-    def _target(self, *, has_row_ids: bool = False) -> Target:
-        schema = self.tx.schema_of(self.table.schema_id)
-        return Target(self.tx, schema, self.table, self.lake.data_path, has_row_ids=has_row_ids)
 
     def _changes(self) -> Any | None:
         """The rows of the target that change, with their new values and the number of their clause."""
@@ -376,7 +372,7 @@ class _Run:
             else:
                 values = assigned_values(clause.values, self.table, prefix=ticked(self.source_name))
                 columns = [value.alias(name) for name, value in values.items()]
-            added.append(self._to_add(self._target(), chosen.select(*columns)))
+            added.append(self._to_add(self.handle._target(self.tx, self.table), chosen.select(*columns)))
         return added
 
 

@@ -10,12 +10,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.catalog import ddl
-from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.columns import ColumnDef, find
 from ducklake_spark.format.duckdb_sql import quote_if_needed
-from ducklake_spark.format.edits import EmptyTable, InsertFiles
+from ducklake_spark.format.edits import InsertFiles
 from ducklake_spark.format.names import Name, split_name, ticked
 from ducklake_spark.format.objects import TableDef, is_local
 from ducklake_spark.format.types import duckdb_name
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from ducklake_spark.merge import MergeBuilder
-    from ducklake_spark.write.insert import Added
+    from ducklake_spark.write.insert import Added, Target
 
 _WRONG_STATISTICS = ("timetz", "interval")
 """Types for which the reference writes that there are no NULLs although there are."""
@@ -285,7 +284,15 @@ class Table:
             How many rows.
         """
         with self._change() as (tx, table):
-            return _empty(tx, table)
+            return self._empty(tx, table)
+
+    def _empty(self, tx: Transaction, table: TableDef) -> int:
+        from ducklake_spark.write.truncate import all_rows
+
+        change, count = all_rows(self._target(tx, table))
+        if change is not None:
+            tx.apply(change)
+        return count
 
     def overwrite(self, rows: Any, where: str | Column | None = None) -> int:
         """Replaces all rows, or those for which `where` holds, in one snapshot.
@@ -300,7 +307,7 @@ class Table:
         with self._change() as (tx, table):
             added = self._rows_to_add(tx, table, rows)
             if where is None:
-                _empty(tx, table)
+                self._empty(tx, table)
             else:
                 self._delete(tx, table, where)
             return _apply(tx, added)
@@ -321,12 +328,12 @@ class Table:
             InvalidInputError: The table is not partitioned.
         """
         from ducklake_spark.reading import read
-        from ducklake_spark.write.insert import Target, rows_to_add
+        from ducklake_spark.write.insert import rows_to_add
         from ducklake_spark.write.partitions import replaced, require_keys
         from ducklake_spark.write.rowlevel import PLACE
 
         with self._change() as (tx, table):
-            target = Target(tx, tx.schema_of(table.schema_id), table, self._lake.data_path)
+            target = self._target(tx, table)
             require_keys(target)
             added = rows_to_add(replace(target, always_files=True), rows, lambda: self._lake.spark)
             if not isinstance(added, InsertFiles):
@@ -361,12 +368,11 @@ class Table:
         self, tx: Transaction, table: TableDef, condition: str | Column, alias: str | None = None
     ) -> int:
         from ducklake_spark.reading import read
-        from ducklake_spark.write.insert import Target
         from ducklake_spark.write.rowlevel import PLACE, delete_matching, mentioned
 
         virtual = (*PLACE, *mentioned(condition))
         frame = read(self._lake, (self._schema_name, self._name), virtual, "long", tx)
-        target = Target(tx, tx.schema_of(table.schema_id), table, self._lake.data_path)
+        target = self._target(tx, table)
         change, count = delete_matching(target, _called(frame, alias).where(condition))
         if change is not None:
             tx.apply(change)
@@ -394,7 +400,6 @@ class Table:
             How many rows.
         """
         from ducklake_spark.reading import read
-        from ducklake_spark.write.insert import Target
         from ducklake_spark.write.jobs import side_by_side
         from ducklake_spark.write.rowlevel import (
             HIDDEN,
@@ -412,8 +417,7 @@ class Table:
             frame = _called(frame, alias)
             matching = frame if condition is None else frame.where(condition)
             changed = changed_rows(matching, assignments, table)
-            schema = tx.schema_of(table.schema_id)
-            target = Target(tx, schema, table, self._lake.data_path, has_row_ids=True)
+            target = self._target(tx, table, has_row_ids=True)
             added, (change, count) = side_by_side(
                 lambda: versions_to_add(target, changed, lambda: self._lake.spark),
                 lambda: delete_matching(target, changed),
@@ -486,11 +490,9 @@ class Table:
         return _apply(tx, self._rows_to_add(tx, table, rows))
 
     def _rows_to_add(self, tx: Transaction, table: TableDef, rows: Any) -> Added:
-        from ducklake_spark.write.insert import Target, rows_to_add
+        from ducklake_spark.write.insert import rows_to_add
 
-        lake = self._lake
-        target = Target(tx, tx.schema_of(table.schema_id), table, lake.data_path)
-        return rows_to_add(target, rows, lambda: lake.spark)
+        return rows_to_add(self._target(tx, table), rows, lambda: self._lake.spark)
 
     def detail(self) -> DataFrame:
         """One row that says what the table is: ids, place, keys, and how many files, bytes and rows it has.
@@ -670,6 +672,12 @@ class Table:
     def _find(self, tx: Transaction) -> TableDef:
         return ddl.get_table(tx, ddl.get_schema(tx, self._schema_name), self._name)
 
+    def _target(self, tx: Transaction, table: TableDef, *, has_row_ids: bool = False) -> Target:
+        from ducklake_spark.write.insert import Target
+
+        schema = tx.schema_of(table.schema_id)
+        return Target(tx, schema, table, self._lake.data_path, has_row_ids=has_row_ids)
+
     @contextmanager
     def _change(self) -> Iterator[tuple[Transaction, TableDef]]:
         with self._lake._change() as tx:
@@ -693,54 +701,6 @@ def _apply(tx: Transaction, added: Added) -> int:
     if added is not None:
         tx.apply(added)
     return row_count(added)
-
-
-def _empty(tx: Transaction, table: TableDef) -> int:
-    """Ends all rows; those of earlier snapshots are counted by the catalog."""
-    at = (tx.snapshot.snapshot_id,) * 2
-    edit = tx.edits.tables.get(table.table_id)
-    own = 0
-    if edit is not None:
-        own = sum(file.record_count for file in edit.files) + sum(
-            batch.record_count for batch in edit.batches
-        )
-    if is_local(table.table_id) or (edit is not None and edit.emptied is not None):
-        tx.apply(
-            edit.emptied if edit is not None and edit.emptied is not None else EmptyTable(table, False, ())
-        )
-        return own
-    files, deletes, inlined = tx.store.query_many(
-        [
-            (
-                f"SELECT data_file_id, record_count FROM ducklake_data_file WHERE table_id = ? AND {LIVE}",
-                (table.table_id, *at),
-            ),
-            (
-                # Delete files of files that ended stay as they are.
-                f"SELECT coalesce(sum(delete_count), 0) FROM ducklake_delete_file WHERE table_id = ? AND {LIVE} AND "
-                f"data_file_id IN (SELECT data_file_id FROM ducklake_data_file WHERE table_id = ? AND {LIVE})",
-                (table.table_id, *at, table.table_id, *at),
-            ),
-            ("SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?", (table.table_id,)),
-        ]
-    )
-    names, count = [], own + sum(int(rows) for _, rows in files) - int(deletes[0][0])
-    for (name,) in inlined:
-        rows = int(tx.store.query(f'SELECT count(*) FROM "{name}" WHERE {LIVE}', at)[0][0])
-        if rows:
-            names.append(name)
-            count += rows
-    deleted = f"ducklake_inlined_delete_{table.table_id}"
-    if files and tx.store.has_table(deleted):
-        marks = ", ".join("?" * len(files))
-        asked = f'SELECT count(*) FROM "{deleted}" WHERE begin_snapshot <= ? AND file_id IN ({marks})'
-        count -= int(
-            tx.store.query(asked, (tx.snapshot.snapshot_id, *(file_id for file_id, _ in files)))[0][0]
-        )
-    if files or names or own:
-        file_ids = frozenset(int(file_id) for file_id, _ in files)
-        tx.apply(EmptyTable(table, bool(files), tuple(names), file_ids))
-    return count
 
 
 def _has_rows(tx: Transaction, table: TableDef) -> bool:

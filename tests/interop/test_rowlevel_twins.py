@@ -322,6 +322,31 @@ def test_truncate_counts_what_is_left(oracle: Oracle, spark: SparkSession, tmp_p
         assert lake["t"].truncate() == 7
 
 
+def test_truncate_counts_what_its_transaction_left(spark: SparkSession, tmp_path: Path) -> None:
+    with ducklake_spark.attach(f"ducklake:{tmp_path}/m.ducklake", name="lake", spark=spark) as lake:
+        table = lake.create_table("t", COLUMNS)
+        rows(lake, 0, 100)
+        table.insert([(1000, "inlined", None), (1001, "inlined", None)])
+        table.delete("id = 7")
+        steps: list[list[Callable[[], object]]] = [
+            [lambda: table.delete("id = 3")],
+            [lambda: table.delete("id < 20"), lambda: table.delete("id < 25")],
+            [lambda: table.delete("id < 100")],
+            [lambda: table.delete("id > 999")],
+            [lambda: rows(lake, 200, 250), lambda: table.delete("id between 210 and 230")],
+            [lambda: table.insert([(5, "own", None), (6, "own", None)]), lambda: table.delete("id = 5")],
+            [lambda: table.update({"v": "'new'"}, "id < 20 or id = 1000")],
+            [lambda: table.truncate(), lambda: table.insert([(5, "own", None)])],
+        ]
+        for before in steps:
+            lake.begin()
+            for step in before:
+                step()
+            left = lake.table("t").count()
+            assert (table.truncate(), lake.table("t").count()) == (left, 0)
+            lake.rollback()
+
+
 def test_a_file_ends_with_the_deletes_that_its_transaction_made_before(
     oracle: Oracle, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -46,7 +46,7 @@ _PLAIN_FIELDS = "{file_path: 2147483646, pos: 2147483645}"
 
 
 @dataclass(frozen=True)
-class _File:
+class TableFile:
     """What a worker must know of a data file: its rows, and the deletes that are there already."""
 
     path: str
@@ -64,6 +64,11 @@ class _File:
     pending: bool = False
     """The delete file is of this transaction: it is merged, not replaced."""
 
+    @property
+    def rows_left(self) -> int:
+        """How many rows are not deleted."""
+        return self.record_count - self.delete_count - self.gone
+
 
 @dataclass(frozen=True)
 class DeleteEncoding:
@@ -72,7 +77,7 @@ class DeleteEncoding:
     folder: str
     limit: int
     stamp: int
-    files: Mapping[int, _File] = field(default_factory=dict)
+    files: Mapping[int, TableFile] = field(default_factory=dict)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of (file id, name, positions); one answer for each."""
@@ -93,7 +98,7 @@ class DeleteEncoding:
             return answer | {"ended": True}
         return answer | {"written": self._write(file, positions, own=own)}
 
-    def _write(self, file: _File, positions: Sequence[int], *, own: bool) -> dict[str, Any]:
+    def _write(self, file: TableFile, positions: Sequence[int], *, own: bool) -> dict[str, Any]:
         """A delete file with these positions and those of the file that it takes the place of."""
         history = file.delete_file is not None and not own and not (file.pending and file.delete_id is None)
         os.makedirs(self.folder, exist_ok=True)
@@ -162,7 +167,7 @@ def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, i
     if _has_many_files(target):
         grouped = grouped.localCheckpoint()
         touched = [row[0] for row in grouped.where("f >= 0").select("f").collect()]
-    files = _files(target, edit, touched)
+    files = table_files(target, edit, touched)
     encoding = DeleteEncoding(
         local_path(target.folder), target.inline_limit, tx.snapshot.snapshot_id + 1, files
     )
@@ -175,7 +180,10 @@ def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, i
 
 
 def _change(
-    target: Target, edit: TableEdit | None, files: Mapping[int, _File], answers: Sequence[Mapping[str, Any]]
+    target: Target,
+    edit: TableEdit | None,
+    files: Mapping[int, TableFile],
+    answers: Sequence[Mapping[str, Any]],
 ) -> DeleteRows:
     deletes: list[FileDeletes] = []
     own_files: list[tuple[int, DeleteFile | None]] = []
@@ -204,7 +212,7 @@ def _change(
     return DeleteRows(target.table, tuple(deletes), tuple(inlined), tuple(own_files), own_rows)
 
 
-def _delete_file(target: Target, file: _File, written: Mapping[str, Any] | None) -> DeleteFile | None:
+def _delete_file(target: Target, file: TableFile, written: Mapping[str, Any] | None) -> DeleteFile | None:
     if written is None:
         return None
     replaces = None
@@ -234,14 +242,22 @@ def _has_many_files(target: Target) -> bool:
     return int(counted[0][0]) > MANY_FILES
 
 
-def _files(target: Target, edit: TableEdit | None, touched: Sequence[int] | None) -> dict[int, _File]:
-    """The table's files with the deletes that the transaction sees; only these committed ones, unless None."""
+def table_files(
+    target: Target, edit: TableEdit | None, touched: Sequence[int] | None = None
+) -> dict[int, TableFile]:
+    """The table's files with the deletes that the transaction sees.
+
+    Args:
+        target: The table.
+        edit: What the transaction changed in it; its own files have negative ids.
+        touched: Of the committed files only these.
+    """
     table = target.table
-    found: dict[int, _File] = {}
+    found: dict[int, TableFile] = {}
     if edit is not None:
         for place, data in enumerate(edit.files):
             own = edit.own_deletes.get(place)
-            found[-1 - place] = _File(
+            found[-1 - place] = TableFile(
                 data.whole_path,
                 data.record_count,
                 delete_file=own.whole_path if own else None,
@@ -255,7 +271,7 @@ def _files(target: Target, edit: TableEdit | None, touched: Sequence[int] | None
     for file_id, path, relative, count, delete_id, delete_path, delete_relative, deleted, begin, kind in (
         row for some in _in_parts(touched) for row in _committed(target, some)
     ):
-        file = _File(local_path(folder + path if relative else path), int(count), gone.get(file_id, 0))
+        file = TableFile(local_path(folder + path if relative else path), int(count), gone.get(file_id, 0))
         if delete_id is not None:
             whole = folder + delete_path if delete_relative else delete_path
             inside = whole.startswith(target.data_path)
@@ -296,7 +312,7 @@ def _committed(target: Target, some: Sequence[int] | None) -> list[Row]:
     )
 
 
-def _with_pending(file: _File, deletes: FileDeletes | None) -> _File:
+def _with_pending(file: TableFile, deletes: FileDeletes | None) -> TableFile:
     if deletes is None:
         return file
     file = replace(file, gone=file.gone + len(deletes.inlined))
