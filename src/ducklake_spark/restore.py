@@ -38,7 +38,7 @@ from ducklake_spark.scan.feed import Feed, FeedFile, make_feed
 from ducklake_spark.scan.plan import LakeInfo
 from ducklake_spark.scan.types import choices_of
 from ducklake_spark.write.insert import Target, local_path, rows_to_add
-from ducklake_spark.write.rowlevel import PLACE, delete_matching
+from ducklake_spark.write.rowlevel import PLACE, delete_matching, inlined_deletes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -160,8 +160,13 @@ class _Rows:
         return ChangeReader(self.lake.spark, self.tx.store, feed)
 
     def _remove_new(self) -> None:
-        """Ends what began since: whole files, inlined rows, and rows in files that hold older ones too."""
-        mixed = [file for file in self.feed.inserted if file.begin_snapshot <= self.then.snapshot_id]
+        """Ends what began since: whole files, inlined rows, and rows in files that must not end."""
+        kept = inlined_deletes(self.target)
+        mixed = [
+            file
+            for file in self.feed.inserted
+            if file.begin_snapshot <= self.then.snapshot_id or file.data_file_id in kept
+        ]
         places = self._reader(self.feed).new_places(mixed)
         if places is not None:
             change, _ = delete_matching(self.target, _placed(places))

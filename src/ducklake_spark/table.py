@@ -289,10 +289,17 @@ class Table:
     def _empty(self, tx: Transaction, table: TableDef) -> int:
         from ducklake_spark.write.truncate import all_rows
 
-        change, count = all_rows(self._target(tx, table))
-        if change is not None:
+        changes, count = all_rows(self._target(tx, table), lambda without: self._places(tx, without))
+        for change in changes:
             tx.apply(change)
         return count
+
+    def _places(self, tx: Transaction, without: frozenset[int]) -> DataFrame:
+        """The rows and where they are, without those of some data files."""
+        from ducklake_spark.reading import read
+        from ducklake_spark.write.rowlevel import PLACE
+
+        return read(self._lake, (self._schema_name, self._name), PLACE, "long", tx, without=without)
 
     def overwrite(self, rows: Any, where: str | Column | None = None) -> int:
         """Replaces all rows, or those for which `where` holds, in one snapshot.
@@ -327,10 +334,8 @@ class Table:
         Raises:
             InvalidInputError: The table is not partitioned.
         """
-        from ducklake_spark.reading import read
         from ducklake_spark.write.insert import rows_to_add
         from ducklake_spark.write.partitions import replaced, require_keys
-        from ducklake_spark.write.rowlevel import PLACE
 
         with self._change() as (tx, table):
             target = self._target(tx, table)
@@ -338,10 +343,7 @@ class Table:
             added = rows_to_add(replace(target, always_files=True), rows, lambda: self._lake.spark)
             if not isinstance(added, InsertFiles):
                 return 0
-            name = (self._schema_name, self._name)
-            for change in replaced(
-                target, added, lambda without: read(self._lake, name, PLACE, "long", tx, without=without)
-            ):
+            for change in replaced(target, added, lambda without: self._places(tx, without)):
                 tx.apply(change)
             return _apply(tx, added)
 

@@ -188,6 +188,9 @@ def apply(model: Model, change: Change) -> tuple[str, Call] | None:
     match change:
         case Insert(count):
             return _insert(model, count)
+        case Delete(1, rest) if rest % 2:
+            model.rows = {}
+            return f"TRUNCATE {table}", lambda lake: lake[table].truncate()
         case Delete(modulus, rest):
             rest %= modulus
             condition = f"id % {modulus} = {rest}"

@@ -369,6 +369,51 @@ def test_a_file_ends_with_the_deletes_that_its_transaction_made_before(
     assert oracle.execute("SELECT count(*) FROM lake.table_changes('t', 5, 5)") == [(64,)]
 
 
+def overwrite_partitions(lake: Lake) -> object:
+    return lake["t"].overwrite_partitions([(1, 100), (1, 101)])
+
+
+@pytest.mark.parametrize(
+    ("change", "deleted"),
+    [
+        (lambda lake: lake["t"].delete("p = 1"), range(3, 20)),
+        (lambda lake: lake["t"].delete("a >= 3"), range(3, 40)),
+        (lambda lake: lake["t"].truncate(), range(3, 40)),
+        (lambda lake: lake["t"].overwrite([(1, 100), (1, 101)]), range(3, 40)),
+        (overwrite_partitions, range(3, 20)),
+        (lambda lake: lake["t"].restore(version=2), range(3, 40)),
+    ],
+)
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
+def test_rows_whose_deletes_the_catalog_keeps_are_deleted_once(
+    oracle: Oracle,
+    spark: SparkSession,
+    tmp_path: Path,
+    kind: str,
+    change: Callable[[Lake], object],
+    deleted: range,
+) -> None:
+    """In a file that ends, the extension's feed takes rows for deleted then that were deleted so before."""
+    uri, data_path = f"ducklake:{kind}:{tmp_path}/m.{kind}", str(tmp_path / "data")
+    with ducklake_spark.attach(uri, name="lake", data_path=data_path, spark=spark) as lake:
+        table = lake.create_table("t", {"p": "int", "a": "int"})
+        table.set_partitioned_by("p")
+        both = spark.range(40).selectExpr("cast(id div 20 + 1 as int) p", "cast(id as int) a")
+        table.insert(both.coalesce(1))
+        assert table.delete("a < 3") == 3
+        change(lake)
+        left = sorted(row.a for row in lake.table("t").collect())
+        feed = lake.table_changes("t", lake.version)
+        ours = sorted((row.change_type, row.a) for row in feed.collect())
+        assert lake.table("t", version=4).count() == 37
+    assert [a for kind_of, a in ours if kind_of == "delete"] == list(deleted)
+    oracle.attach(uri, data_path=data_path)
+    assert sorted(a for (a,) in oracle.execute("SELECT a FROM t")) == left
+    assert oracle.execute("SELECT count(*) FROM t AT (VERSION => 4)") == [(37,)]
+    theirs = oracle.execute("SELECT change_type, a FROM lake.table_changes('t', 5, 5)")
+    assert sorted(map(tuple, theirs)) == ours
+
+
 def test_a_small_source_does_not_shuffle_the_table(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -187,15 +187,17 @@ class EmptyTable:
     """All rows of a table go: those of earlier snapshots end, those of this transaction were never there.
 
     Attributes:
-        has_files: Whether the table has live data files.
+        has_files: Whether there are data files to end.
         inlined_tables: The inlined data tables that have live rows.
         file_ids: The live data files.
+        kept: Those of them that do not end: their rows are deleted one by one, by other changes.
     """
 
     table: TableDef
     has_files: bool
     inlined_tables: tuple[str, ...]
     file_ids: frozenset[int] = frozenset()
+    kept: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -416,7 +418,8 @@ class Edits:
             case EmptyTable(table):
                 emptied = self._table(table)
                 emptied.files, emptied.batches, emptied.own_deletes = [], [], {}
-                emptied.deletes, emptied.ended_rows = {}, {}
+                emptied.deletes = {i: each for i, each in emptied.deletes.items() if i in change.kept}
+                emptied.ended_rows = {}
                 if not is_local(table.table_id):
                     emptied.emptied = change
             case InlineRows(table, batch):

@@ -27,7 +27,7 @@ from ducklake_spark.write import buckets
 from ducklake_spark.write.expressions import carried, stored_sql
 from ducklake_spark.write.insert import Target
 from ducklake_spark.write.keys import encoded_keys, table_keys
-from ducklake_spark.write.rowlevel import PLACE, delete_matching
+from ducklake_spark.write.rowlevel import PLACE, delete_matching, inlined_deletes
 
 Values = tuple[str | None, ...]
 
@@ -60,7 +60,10 @@ def replaced(target: Target, added: InsertFiles, read: Callable[[frozenset[int]]
 
 
 def _known_files(target: Target) -> dict[int, Values]:
-    """The committed files with one value of each present key, by id; without those that the transaction changed."""
+    """The committed files with one value of each present key that can be ended, by id.
+
+    Without those that the transaction changed.
+    """
     tx, table = target.tx, target.table
     partitioning = table.partitioning
     assert partitioning is not None
@@ -78,7 +81,7 @@ def _known_files(target: Target) -> dict[int, Values]:
     for file_id, index, value in rows:
         found.setdefault(int(file_id), {})[int(index)] = value
     size = len(partitioning.keys)
-    changed = set(edit.deletes) if edit is not None else set()
+    changed = set(edit.deletes if edit is not None else ()) | set(inlined_deletes(target))
     return {
         file_id: tuple(parts[i] for i in range(size))
         for file_id, parts in found.items()

@@ -94,7 +94,8 @@ class DeleteEncoding:
         own = file_id < 0
         if not own and len(positions) <= self.limit:
             return answer | {"positions": positions}
-        if file.delete_count + file.gone + len(positions) == file.record_count:
+        # Deletes that the catalog keeps do not count: the extension's feeds would tell of them again when a file ends.
+        if file.delete_count + len(positions) == file.record_count:
             return answer | {"ended": True}
         return answer | {"written": self._write(file, positions, own=own)}
 
@@ -266,7 +267,7 @@ def table_files(
             )
     if is_local(table.table_id) or (edit is not None and edit.emptied is not None):
         return found
-    gone = _inlined_counts(target)
+    gone = inlined_deletes(target)
     folder = target.folder
     for file_id, path, relative, count, delete_id, delete_path, delete_relative, deleted, begin, kind in (
         row for some in _in_parts(touched) for row in _committed(target, some)
@@ -328,7 +329,8 @@ def _with_pending(file: TableFile, deletes: FileDeletes | None) -> TableFile:
     )
 
 
-def _inlined_counts(target: Target) -> dict[int, int]:
+def inlined_deletes(target: Target) -> dict[int, int]:
+    """How many deletes the catalog keeps, by file. Such a file does not end even if no row of it is left."""
     name = f"ducklake_inlined_delete_{target.table.table_id}"
     if not target.tx.store.has_table(name):
         return {}
