@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -18,6 +19,22 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return [(match[1], match[2]) for match in BLOCK.finditer(page.read_text(encoding="utf-8"))]
 
 
+def run(text: str, page: str, names: dict[str, object]) -> None:
+    """Runs a block; a comment `# -> text` behind an expression, or below it, says what that gives."""
+    lines = text.splitlines()
+    for node in ast.parse(text).body:
+        place = f"{page}: {lines[node.lineno - 1]}"
+        assert node.end_lineno is not None
+        below = lines[node.end_lineno] if node.end_lineno < len(lines) else ""
+        shown = re.search(r"  # -> (.*)$", lines[node.end_lineno - 1]) or re.match(r"# -> (.*)$", below)
+        if isinstance(node, ast.Expr) and shown:
+            value = eval(compile(ast.Expression(node.value), place, "eval"), names)
+            assert repr(value) == shown[1], place
+        else:
+            assert not shown, place
+            exec(compile(ast.Module([node], []), place, "exec"), names)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_the_blocks_of_a_page_run_one_after_another(
@@ -32,7 +49,7 @@ def test_the_blocks_of_a_page_run_one_after_another(
     for language, text in blocks(page):
         if language == "python":
             request.getfixturevalue("spark")  # the active session, which a lake without one takes
-            exec(compile(text, f"{page.name}: {text.splitlines()[0]}", "exec"), names)
+            run(text, page.name, names)
         elif language == "sql":
             for statement in filter(str.strip, text.split(";")):
                 # DuckDB runs in another folder
