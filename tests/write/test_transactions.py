@@ -198,6 +198,26 @@ def test_own_rows_are_seen(make_lake: Callable[..., WrittenLake], limit: int, sp
     assert sorted(row["rowid"] for row in after.collect()) == list(range(7))
 
 
+@pytest.mark.parametrize(("limit", "count", "made"), [(0, 1, 0), (10, 20, 0), (10, 1, 1)])
+def test_rows_that_come_and_go_in_files_make_no_snapshot(
+    make_lake: Callable[..., WrittenLake], spark: SparkSession, limit: int, count: int, made: int
+) -> None:
+    """The extension makes one for inlined rows, and none for rows in files."""
+    lake = make_lake("sqlite", data_inlining_row_limit=limit)
+    lake.table("t", {"a": "bigint"}).insert(spark.range(20).selectExpr("id a").coalesce(1))
+    before = lake.ours.version
+    rows = f"range(100, {100 + count})"
+    lake.ask(f"BEGIN; INSERT INTO t SELECT range FROM {rows}; DELETE FROM t WHERE a >= 100; COMMIT")
+    assert lake.ours.version - before == made
+    before, table = lake.ours.version, lake.ours["t"]
+    with lake.ours.transaction():
+        assert table.insert(spark.range(100, 100 + count).selectExpr("id a").coalesce(1)) == count
+        assert table.delete("a >= 100") == count
+    assert lake.ours.version - before == made
+    assert lake.check("t") == 20
+    assert lake.files() == lake.registered()
+
+
 def test_rollback_leaves_nothing(
     make_lake: Callable[..., WrittenLake], limit: int, spark: SparkSession
 ) -> None:

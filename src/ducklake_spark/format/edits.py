@@ -300,6 +300,14 @@ class TableEdit(Edit[TableDef]):
         return bool(self.names) or self.altered or self.now is None
 
     @property
+    def has_effect(self) -> bool:
+        """Whether it changes anything: not if the table came and went, nor if all its files did."""
+        if self.base is not self.now:
+            return True
+        rows = self.files or self.batches or self.deletes or self.ended_rows
+        return self.base is not None and bool(rows or self.emptied is not None or self.is_ddl)
+
+    @property
     def adds_rows(self) -> bool:
         """Whether rows are added."""
         return self.now is not None and bool(self.files or self.batches)
@@ -343,7 +351,8 @@ class Edits:
         return any(True for _ in self._effective())
 
     def _effective(self) -> Iterator[object]:
-        for edits in (self.schemas, self.tables, self.views, self.macros):
+        yield from (edit for edit in self.tables.values() if edit.has_effect)
+        for edits in (self.schemas, self.views, self.macros):
             yield from (edit for edit in edits.values() if edit.base is not None or edit.now is not None)
 
     @property
