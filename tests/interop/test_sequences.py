@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.interop import sequences as seq
-from tests.interop.oracle import Oracle
+from tests.interop.oracle import Oracle, OracleError
 from tests.write.lakes import WrittenLake
 
 pytestmark = pytest.mark.spark
@@ -241,7 +241,12 @@ def take_turn(
     """One statement, by one of the two. Returns what it was, None if it means nothing."""
     if isinstance(change, seq.Maintain):
         call = f"CALL {change.function.format(table=model.table)}"
-        lake.ask(call)
+        try:
+            lake.ask(call)
+        except OracleError as error:
+            # It looks for columns in inlined tables that are older than the columns, in its own lakes too.
+            assert "Failed to read inlined-data aggregates" in str(error), error
+            return None
         return f"theirs: {call}"
     if isinstance(change, seq.Restore):
         place = max(0, len(states) - 1 - change.back)
