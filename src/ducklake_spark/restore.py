@@ -38,7 +38,7 @@ from ducklake_spark.scan.feed import Feed, FeedFile, make_feed
 from ducklake_spark.scan.plan import LakeInfo
 from ducklake_spark.scan.types import choices_of
 from ducklake_spark.write.insert import Target, local_path, rows_to_add
-from ducklake_spark.write.rowlevel import PLACE, delete_matching, inlined_deletes
+from ducklake_spark.write.rowlevel import PLACE, delete_matching, inlined_delete_counts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -161,7 +161,7 @@ class _Rows:
 
     def _remove_new(self) -> None:
         """Ends what began since: whole files, inlined rows, and rows in files that must not end."""
-        kept = inlined_deletes(self.target)
+        kept = inlined_delete_counts(self.target)
         mixed = [
             file
             for file in self.feed.inserted

@@ -187,17 +187,20 @@ class EmptyTable:
     """All rows of a table go: those of earlier snapshots end, those of this transaction were never there.
 
     Attributes:
-        has_files: Whether there are data files to end.
         inlined_tables: The inlined data tables that have live rows.
         file_ids: The live data files.
         kept: Those of them that do not end: their rows are deleted one by one, by other changes.
     """
 
     table: TableDef
-    has_files: bool
-    inlined_tables: tuple[str, ...]
+    inlined_tables: tuple[str, ...] = ()
     file_ids: frozenset[int] = frozenset()
     kept: frozenset[int] = frozenset()
+
+    @property
+    def ended(self) -> frozenset[int]:
+        """The data files that end."""
+        return self.file_ids - self.kept
 
 
 @dataclass(frozen=True)
@@ -463,9 +466,7 @@ class Edits:
             if table.altered:
                 result.altered_tables.add(real_id.get(table_id, table_id))
             emptied = table.emptied
-            if (emptied and emptied.has_files) or any(
-                each.file or each.ended for each in table.deletes.values()
-            ):
+            if (emptied and emptied.ended) or any(each.file or each.ended for each in table.deletes.values()):
                 result.deleted_from_tables.add(table_id)
             if (
                 (emptied and emptied.inlined_tables)

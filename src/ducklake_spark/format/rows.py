@@ -335,9 +335,9 @@ class _Builder:
     def _emptied(self, edit: TableEdit, table: TableDef, table_id: int) -> None:
         """All rows that were there at the start end; rows of this transaction are added after."""
         assert edit.emptied is not None
-        if edit.emptied.has_files and edit.emptied.kept:
-            self._end("ducklake_data_file", "data_file_id", sorted(edit.emptied.file_ids - edit.emptied.kept))
-        elif edit.emptied.has_files:
+        if edit.emptied.kept:
+            self._end("ducklake_data_file", "data_file_id", sorted(edit.emptied.ended))
+        elif edit.emptied.ended:
             self._end("ducklake_data_file", "table_id", [table_id])
         for name in edit.emptied.inlined_tables:
             self.batch.statements.append(

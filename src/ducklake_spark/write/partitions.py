@@ -27,7 +27,7 @@ from ducklake_spark.write import buckets
 from ducklake_spark.write.expressions import carried, stored_sql
 from ducklake_spark.write.insert import Target
 from ducklake_spark.write.keys import encoded_keys, table_keys
-from ducklake_spark.write.rowlevel import PLACE, delete_matching, inlined_deletes
+from ducklake_spark.write.rowlevel import PLACE, delete_matching, inlined_delete_counts
 
 Values = tuple[str | None, ...]
 
@@ -51,19 +51,16 @@ def replaced(target: Target, added: InsertFiles, read: Callable[[frozenset[int]]
     """
     values = {tuple(file.partition_values) for file in added.files}
     known = _known_files(target)
-    ended = tuple(
-        FileDeletes(file_id, ended=True) for file_id, found in sorted(known.items()) if found in values
-    )
+    replaced_files = {file_id for file_id, found in known.items() if found in values}
+    kept = replaced_files & inlined_delete_counts(target).keys()
+    ended = tuple(FileDeletes(file_id, ended=True) for file_id in sorted(replaced_files - kept))
     changes = [DeleteRows(target.table, ended)] if ended else []
-    change, _ = delete_matching(target, _matching(target, read(frozenset(known)), values))
+    change, _ = delete_matching(target, _matching(target, read(frozenset(known) - kept), values))
     return [*changes, change] if change is not None else changes
 
 
 def _known_files(target: Target) -> dict[int, Values]:
-    """The committed files with one value of each present key that can be ended, by id.
-
-    Without those that the transaction changed.
-    """
+    """The committed files with one value of each present key, by id; without those that the transaction changed."""
     tx, table = target.tx, target.table
     partitioning = table.partitioning
     assert partitioning is not None
@@ -81,7 +78,7 @@ def _known_files(target: Target) -> dict[int, Values]:
     for file_id, index, value in rows:
         found.setdefault(int(file_id), {})[int(index)] = value
     size = len(partitioning.keys)
-    changed = set(edit.deletes if edit is not None else ()) | set(inlined_deletes(target))
+    changed = set(edit.deletes) if edit is not None else set()
     return {
         file_id: tuple(parts[i] for i in range(size))
         for file_id, parts in found.items()

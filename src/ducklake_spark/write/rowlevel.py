@@ -52,7 +52,9 @@ class TableFile:
     path: str
     record_count: int
     gone: int = 0
-    """Rows that inlined deletes removed."""
+    """Rows that inlined deletes removed. A file with any does not end, even if no row of it is left."""
+    going: int = 0
+    """Rows that inlined deletes of this transaction remove."""
     delete_file: str | None = None
     delete_count: int = 0
     delete_begin: int = 0
@@ -67,7 +69,7 @@ class TableFile:
     @property
     def rows_left(self) -> int:
         """How many rows are not deleted."""
-        return self.record_count - self.delete_count - self.gone
+        return self.record_count - self.delete_count - self.gone - self.going
 
 
 @dataclass(frozen=True)
@@ -267,7 +269,7 @@ def table_files(
             )
     if is_local(table.table_id) or (edit is not None and edit.emptied is not None):
         return found
-    gone = inlined_deletes(target)
+    gone = inlined_delete_counts(target)
     folder = target.folder
     for file_id, path, relative, count, delete_id, delete_path, delete_relative, deleted, begin, kind in (
         row for some in _in_parts(touched) for row in _committed(target, some)
@@ -316,7 +318,7 @@ def _committed(target: Target, some: Sequence[int] | None) -> list[Row]:
 def _with_pending(file: TableFile, deletes: FileDeletes | None) -> TableFile:
     if deletes is None:
         return file
-    file = replace(file, gone=file.gone + len(deletes.inlined))
+    file = replace(file, going=len(deletes.inlined))
     if deletes.file is None:
         return file
     return replace(
@@ -329,8 +331,8 @@ def _with_pending(file: TableFile, deletes: FileDeletes | None) -> TableFile:
     )
 
 
-def inlined_deletes(target: Target) -> dict[int, int]:
-    """How many deletes the catalog keeps, by file. Such a file does not end even if no row of it is left."""
+def inlined_delete_counts(target: Target) -> dict[int, int]:
+    """How many deletes the catalog keeps, by file."""
     name = f"ducklake_inlined_delete_{target.table.table_id}"
     if not target.tx.store.has_table(name):
         return {}

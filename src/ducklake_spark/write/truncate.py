@@ -12,7 +12,7 @@ from ducklake_spark.format.edits import DeleteRows, EmptyTable
 from ducklake_spark.format.objects import is_local
 from ducklake_spark.scan.read import FILE_ID
 from ducklake_spark.write.insert import Target
-from ducklake_spark.write.rowlevel import delete_matching, inlined_deletes, table_files
+from ducklake_spark.write.rowlevel import delete_matching, table_files
 
 
 def all_rows(
@@ -32,7 +32,7 @@ def all_rows(
     own = sum(batch.record_count for batch in edit.batches) if edit is not None else 0
     count += own
     if is_local(table.table_id):
-        return [EmptyTable(table, False, ())], count
+        return [EmptyTable(table)], count
     if edit is not None and edit.emptied is not None:
         return [edit.emptied], count
     names = []
@@ -47,10 +47,8 @@ def all_rows(
     if not (files or names or own):
         return [], 0
     committed = frozenset(file_id for file_id in files if file_id >= 0)
-    kept = committed & inlined_deletes(target).keys()
-    changes: list[EmptyTable | DeleteRows] = [
-        EmptyTable(table, committed > kept, tuple(names), committed, kept)
-    ]
+    kept = frozenset(file_id for file_id, file in files.items() if file.gone)
+    changes: list[EmptyTable | DeleteRows] = [EmptyTable(table, tuple(names), committed, kept)]
     if any(files[file_id].rows_left for file_id in kept):
         change, _ = delete_matching(target, read(committed - kept).where(F.col(FILE_ID) >= 0))
         changes += [change] if change is not None else []
