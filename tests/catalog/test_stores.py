@@ -606,9 +606,16 @@ def test_one_duckdb_file_in_two_stores_of_a_process(tmp_path: Path) -> None:
         session.insert("ducklake_snapshot", [snapshot(1)])
     assert second.query("SELECT max(snapshot_id) FROM ducklake_snapshot") == [(1,)]
     third = open_store(parse_location(f"ducklake:{tmp_path}/x.db"), read_only=True)
-    with pytest.raises(CatalogConnectionError, match="open in this process already"):
-        inspect(third)
+    assert inspect(third).exists  # a reader shares the database of a writer
     for store in (first, second, third):
+        store.close()
+
+    reader = open_store(parse_location(f"ducklake:{tmp_path}/x.db"), read_only=True)
+    assert inspect(reader).exists
+    writer = open_store(parse_location(f"ducklake:{tmp_path}/x.db"))
+    with pytest.raises(CatalogConnectionError, match="open in this process already"):
+        inspect(writer)
+    for store in (reader, writer):
         store.close()
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import duckdb
@@ -13,22 +14,14 @@ import duckdb
 from ..errors import CatalogConnectionError, NotADuckLakeError
 from ..format.duckdb_sql import literal
 from ..format.types import DUCKDB_NAMES
+from .duckdb_file import DatabaseFile, LockLostError, acquire
+from .file_lock import held, identity
 from .location import Location
-from .pool import PooledStore, WriteSession, formatted, quoted, values_sql
+from .pool import PooledStore, WriteSession, formatted, never_destroy, quoted, values_sql
 from .store import Failure, Query, Row, Session
 
 _ARROW_ROWS = 50
-_writers: dict[str, threading.Lock] = {}
-_writers_guard = threading.Lock()
 _INLINED = {**DUCKDB_NAMES, "timestamp_us": "TIMESTAMP"}
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    """What stays the same while a file is the same."""
-    with suppress(OSError):
-        status = os.stat(path)
-        return status.st_dev, status.st_ino
-    return None
 
 
 def _rows(cursor: duckdb.DuckDBPyConnection) -> list[Row]:
@@ -120,6 +113,27 @@ class DuckDBSession(WriteSession["duckdb.DuckDBPyConnection"]):
         self.connection.execute("ROLLBACK")
 
 
+class _Memory:
+    """A database without a file."""
+
+    def __init__(self) -> None:
+        self.writer = threading.RLock()
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        if self._connection is None:
+            self._connection = duckdb.connect(":memory:", config=_CONFIG)
+        return self._connection.cursor()
+
+    def wrote(self) -> None:
+        """There is nothing that another process could have changed."""
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
 class DuckDBStore(PooledStore["duckdb.DuckDBPyConnection"]):
     kind = "duckdb"
     now_sql = "now()"
@@ -142,21 +156,21 @@ class DuckDBStore(PooledStore["duckdb.DuckDBPyConnection"]):
         create: bool = True,
     ) -> None:
         super().__init__(location, metadata_schema=metadata_schema, read_only=read_only)
-        self._memory = location.path == ":memory:"
-        self._path = location.path if self._memory else os.path.abspath(location.path)
+        self._memory: _Memory | None = _Memory() if location.path == ":memory:" else None
+        # DuckDB keeps its log beside the path that it is given: another name of the file would hide it from others.
+        self._path = location.path if self._memory else os.path.realpath(location.path)
         self._create = create and not read_only
-        self._database: duckdb.DuckDBPyConnection | None = None
-        self._identity: tuple[int, int] | None = None
+        self._file: DatabaseFile | None = None
+        self._collected: weakref.finalize[[int], DuckDBStore] | None = None
         self._opening = threading.Lock()
-        with _writers_guard:
-            key = f"{id(self)}" if self._memory else os.path.realpath(self._path)
-            self._lock = _writers.setdefault(key, threading.Lock())
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         with self._opening:
-            if self._database is None:
-                self._database = self._open()
-            cursor = self._database.cursor()
+            if self._memory is not None:
+                cursor = self._memory.cursor()
+            else:
+                self._require_file()
+                cursor = self._database_file().cursor(id(self))
         if (
             self.metadata_schema
             and cursor.execute(
@@ -167,32 +181,54 @@ class DuckDBStore(PooledStore["duckdb.DuckDBPyConnection"]):
             cursor.execute(f"USE {quoted(self.metadata_schema)}")
         return cursor
 
-    def _open(self) -> duckdb.DuckDBPyConnection:
-        if not self._memory:
-            self._check_file()
+    def _database_file(self) -> DatabaseFile:
+        if self._file is None:
+            self._file = self._open()
+            self._file.on_lost[id(self)] = weakref.WeakMethod(self.forget_connections)
+            self._collected = weakref.finalize(self, self._file.forget, id(self))
+        return self._file
+
+    def _open(self) -> DatabaseFile:
+        self._check_file()
         try:
-            database = duckdb.connect(self._path, read_only=self.read_only, config=_CONFIG)
-            self._identity = _identity(self._path)
-            return database
-        except (duckdb.IOException, duckdb.BinderException) as error:
+            return acquire(self._path, id(self), read_only=self.read_only, config=_CONFIG)
+        except duckdb.IOException as error:
+            if "lock" not in str(error):
+                raise
             raise CatalogConnectionError(
                 f"The catalog {self.display} is in use: a DuckDB file can be open in one process only. Close it "
                 "there, or keep the lake in a SQLite or PostgreSQL catalog, which many processes can share. "
                 f"({error})"
             ) from error
+        except duckdb.BinderException as error:
+            raise CatalogConnectionError(
+                f"The catalog {self.display} is attached in this process already, by another DuckDB connection, which "
+                f"keeps it to itself. Detach it there first. ({error})"
+            ) from error
         except duckdb.ConnectionException as error:
             raise CatalogConnectionError(
                 f"The catalog {self.display} is open in this process already, with other settings: a DuckDB file "
-                f"cannot be open both read-only and for writing. Close the other one first. ({error})"
+                f"that is open read-only cannot be opened for writing. Close the other one first. ({error})"
             ) from error
 
-    def _require_same_file(self) -> None:
-        """DuckDB would go on writing into a file that has no name any more."""
-        if not self._memory and self._identity != _identity(self._path):
+    def _require_file(self) -> None:
+        """Makes sure that the file is the one that was opened, and nobody else's meanwhile."""
+        if self._file is None:
+            return
+        if self._file.key != identity(self._path):
+            # DuckDB would go on writing into a file that has no name any more
             raise CatalogConnectionError(
                 f"The file of the catalog {self.display} was moved, deleted or replaced while it was open. Put it "
                 "back, or close the lake and attach it again."
             )
+        try:
+            self._file.require_lock()
+        except LockLostError as error:
+            raise CatalogConnectionError(
+                f"The catalog {self.display} is no longer this process's alone: {error}. Something in this process "
+                "opened and closed the file (a copy, a backup), which drops its lock. Nothing was written; close the "
+                "lake and attach it again."
+            ) from None
 
     def _check_file(self) -> None:
         folder = os.path.dirname(self._path)
@@ -213,8 +249,9 @@ class DuckDBStore(PooledStore["duckdb.DuckDBPyConnection"]):
                 f"This process may not {'read' if self.read_only else 'write'} the file of the catalog {self.display}."
                 + ("" if self.read_only else " Attach it read-only, or change the file's permissions.")
             )
-        with open(self._path, "rb") as file:
-            if file.read(12)[8:] != b"DUCK":
+
+        with held(self._path) as file:
+            if file.first_bytes(12)[8:] != b"DUCK":
                 raise CatalogConnectionError(
                     f"The file of the catalog {self.display} is not a DuckDB database. Is it a SQLite file? Then write "
                     f"`ducklake:sqlite:{self.location.path}`."
@@ -226,20 +263,41 @@ class DuckDBStore(PooledStore["duckdb.DuckDBPyConnection"]):
     def close(self) -> None:
         super().close()
         with self._opening:
-            if self._database is not None:
-                self._database.close()  # the last one: DuckDB writes its log into the file and unlocks it
-                self._database = None
+            if self._file is not None and self._collected is not None and self._collected.detach():
+                self._file.release(id(self))
+            if self._memory is not None:
+                self._memory.close()
+
+    def _close_connection(self, connection: duckdb.DuckDBPyConnection) -> None:
+        if self._file is not None:
+            self._file.close_cursor(id(self), connection)
+        else:
+            connection.close()
+
+    def _leave_to_parent(self) -> None:
+        super()._leave_to_parent()
+        if self._file is not None:
+            for each in self._file.leave_to_parent():
+                never_destroy(each)
+        elif self._memory is not None:
+            never_destroy(self._memory)
 
     def _fetch(self, connection: duckdb.DuckDBPyConnection, queries: Sequence[Query]) -> list[list[Row]]:
+        self._require_file()
         return [_rows(_run(connection, sql, params)) for sql, params in queries]
 
     @contextmanager
     def _writer(self) -> Iterator[None]:
-        with self._lock:
-            yield
+        with self._opening:
+            holder = self._memory or self._database_file()
+        with holder.writer:
+            try:
+                yield
+            finally:
+                holder.wrote()
 
     def _session(self, connection: duckdb.DuckDBPyConnection) -> DuckDBSession:
-        self._require_same_file()
+        self._require_file()
         connection.execute("BEGIN")
         return DuckDBSession(connection)
 
@@ -264,6 +322,13 @@ class DuckDBStore(PooledStore["duckdb.DuckDBPyConnection"]):
             "SELECT table_name FROM duckdb_tables() "
             f"WHERE database_name = current_database() AND schema_name = '{schema}' AND NOT temporary"
         )
+
+    def foreign_tables(self) -> list[str]:
+        rows = self.query(
+            "SELECT table_name FROM information_schema.tables WHERE table_catalog = current_database() "
+            "AND table_schema NOT IN ('information_schema', 'pg_catalog') ORDER BY table_name"
+        )
+        return [name for (name,) in rows]
 
     def create_schema(self, session: Session) -> None:
         if self.metadata_schema is not None:

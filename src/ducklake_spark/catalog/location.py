@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..errors import InvalidInputError, did_you_mean
+from .file_lock import held
+
+SQLITE_HEADER = b"SQLite format 3\0"
 
 FORMS = (
     "ducklake:PATH, ducklake:duckdb:PATH, ducklake:sqlite:PATH, "
@@ -127,6 +131,45 @@ def parse_location(text: str) -> Location:
         return _mysql(rest)
     hint = did_you_mean(kind, ("duckdb", "sqlite", "postgres", "mysql"))
     raise InvalidInputError(f'No catalog database is called "{kind}".{hint} Write one of {FORMS}.')
+
+
+def attach_string(given: str | os.PathLike[str]) -> str:
+    """What a user gives for a lake as an attach string: itself, a path, or an attach string without its first word.
+
+    A path of a file that exists is a SQLite or a DuckDB catalog by what the file says; a new one by its ending.
+
+    >>> attach_string("sales.ducklake"), attach_string("sqlite:sales.db"), attach_string("ducklake:sales")
+    ('ducklake:duckdb:sales.ducklake', 'ducklake:sqlite:sales.db', 'ducklake:sales')
+    >>> attach_string("file:///data/sales.sqlite"), attach_string("postgresql://db/lake")
+    ('ducklake:sqlite:/data/sales.sqlite', 'ducklake:postgresql://db/lake')
+
+    Raises:
+        InvalidInputError: It is neither a text nor a path.
+    """
+    if isinstance(given, os.PathLike) and isinstance(os.fspath(given), str):
+        return f"ducklake:{_kind_of_file(os.fspath(given))}:{os.fspath(given)}"
+    if not isinstance(given, str):
+        raise InvalidInputError(
+            f"attach() takes a text such as 'ducklake:metadata.ducklake' or a path, not a {type(given).__name__}."
+        )
+    if given.lower().startswith("ducklake:") or not given.strip():
+        return given
+    if re.match(r"(duckdb|sqlite|postgres|postgresql|mysql):", given, re.IGNORECASE):
+        return f"ducklake:{given}"
+    if given.lower().startswith("file:"):
+        given = unquote(urlsplit(given).path)
+    elif re.match(r"[A-Za-z][A-Za-z0-9_+.-]+:", given) or (
+        re.fullmatch(r"\w+", given, re.ASCII) and not os.path.exists(given)
+    ):
+        return f"ducklake:{given}"  # a secret, or something that only the parser can say what is wrong with
+    return f"ducklake:{_kind_of_file(given)}:{given}"
+
+
+def _kind_of_file(path: str) -> str:
+    if os.path.isfile(path):
+        with suppress(OSError), held(path) as file:
+            return "sqlite" if file.first_bytes(len(SQLITE_HEADER)) == SQLITE_HEADER else "duckdb"
+    return "sqlite" if path.lower().endswith((".sqlite", ".sqlite3")) else "duckdb"
 
 
 def default_name(location: Location) -> str:

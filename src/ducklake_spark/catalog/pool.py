@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import re
 import threading
+import weakref
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +25,7 @@ class Closable(Protocol):
 
 C = TypeVar("C", bound=Closable)
 _IDLE_CONNECTIONS = 4
+_stores: weakref.WeakSet[PooledStore[Any]] = weakref.WeakSet()
 _TOKENS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\?|%""")
 
 
@@ -94,6 +98,10 @@ class PooledStore(Store, Generic[C]):
         self._idle: list[C] = []
         self._guard = threading.Lock()
         self._closed = False
+        self._opened_in = os.getpid()
+        self._connections: dict[int, C] = {}
+        """All that are open, in use or not: a forked child must not destroy them."""
+        _stores.add(self)
 
     # What a database has to say for itself
 
@@ -143,6 +151,7 @@ class PooledStore(Store, Generic[C]):
     def begin(self) -> Iterator[Session]:
         if self.read_only:
             raise ReadOnlyError(f"The lake {self.display} was attached read-only.")
+        self._require_usable()
         with self._writer():
             session = self._begun()
             healthy = False
@@ -238,7 +247,8 @@ class PooledStore(Store, Generic[C]):
 
     def close(self) -> None:
         self._closed = True
-        self.forget_connections()
+        if self._opened_in == os.getpid():
+            self.forget_connections()
 
     def forget_connections(self) -> None:
         with self._guard:
@@ -246,17 +256,27 @@ class PooledStore(Store, Generic[C]):
         for connection in idle:
             self._discard(connection)
 
+    def _require_usable(self) -> None:
+        if self._closed:
+            raise ClosedError(f"The lake {self.display} was closed. Attach it again to use it.")
+        if self._opened_in != os.getpid():
+            raise ClosedError(
+                f"The lake {self.display} was attached in process {self._opened_in}, from which this one was forked: "
+                "two processes cannot share a connection. Attach it again here."
+            )
+
     def _take(self) -> tuple[C, bool]:
+        self._require_usable()  # before the lock, which a thread of the parent may have held while it forked
         with self._guard:
-            if self._closed:
-                raise ClosedError(f"The lake {self.display} was closed. Attach it again to use it.")
             if self._idle:
                 return self._idle.pop(), True
         return self._opened(), False
 
     def _opened(self) -> C:
         try:
-            return self._connect()
+            connection = self._connect()
+            self._connections[id(connection)] = connection
+            return connection
         except self.driver_errors as error:
             # A driver may quote the connection string; its own exception is shown only when it does not.
             text = self.location.without_secrets(_text(error))
@@ -277,10 +297,34 @@ class PooledStore(Store, Generic[C]):
         self._discard(connection)
 
     def _discard(self, connection: C) -> None:
-        with suppress(
-            Exception
-        ):  # closing a broken connection may fail in any way, and nobody needs it any more
-            connection.close()
+        self._connections.pop(id(connection), None)
+        # Closing a broken connection may fail in any way, and nobody needs it any more
+        with suppress(Exception):
+            self._close_connection(connection)
+
+    def _close_connection(self, connection: C) -> None:
+        connection.close()
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child: nothing of it is closed here, not even when the child ends.
+
+        A destructor would say goodbye to a server in the parent's name, or write a log into the parent's file.
+        """
+        for connection in self._connections.values():
+            never_destroy(connection)
+
+
+def never_destroy(value: object) -> None:
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+
+
+def _forked() -> None:
+    for store in list(_stores):
+        store._leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def _text(error: BaseException) -> str:

@@ -6,12 +6,15 @@ import datetime
 import os
 import re
 import sqlite3
+import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 from ..errors import CatalogConnectionError, CatalogError, InvalidInputError, NotADuckLakeError
-from .location import Location
+from .file_lock import FileHold, hold
+from .location import SQLITE_HEADER, Location
 from .pool import PooledStore, WriteSession, values_sql
 from .store import Failure, Query, Row
 
@@ -107,9 +110,14 @@ class SQLiteStore(PooledStore[sqlite3.Connection]):
         self._path = os.path.abspath(location.path)  # connections may be opened after a change of folder
         self._busy_timeout = busy_timeout / 1000
         self._mode = "ro" if read_only else "rwc" if create else "rw"
+        self._hold: FileHold | None = None
+        self._release: weakref.finalize[[], SQLiteStore] | None = None
+        self._looking = threading.Lock()
 
     def _connect(self) -> sqlite3.Connection:
-        self._check_file()
+        with self._looking:
+            if self._hold is None:
+                self._check_file()
         connection = sqlite3.connect(
             f"file:{quote(self._path)}?mode={self._mode}",
             uri=True,
@@ -139,6 +147,22 @@ class SQLiteStore(PooledStore[sqlite3.Connection]):
                 f"This process may not {'read' if self.read_only else 'write'} the file of the catalog {self.display}."
                 + ("" if self.read_only else " Attach it read-only, or change the file's permissions.")
             )
+        else:
+            self._require_sqlite()
+
+    def _require_sqlite(self) -> None:
+        """Looks before SQLite does: DuckDB may have the file open, and would lose its lock when SQLite closes it."""
+        found = hold(self._path)
+        if found.first_bytes(len(SQLITE_HEADER)) not in (SQLITE_HEADER, b""):
+            found.release()
+            raise CatalogConnectionError(f"The file of the catalog {self.display} is not a SQLite database.")
+        self._hold = found
+        self._release = weakref.finalize(self, found.release)
+
+    def close(self) -> None:
+        super().close()
+        if self._release is not None:
+            self._release()
 
     def _advice(self, error: BaseException) -> str:
         return " Check the file and its permissions."
@@ -191,6 +215,12 @@ class SQLiteStore(PooledStore[sqlite3.Connection]):
 
     def indexes_sql(self) -> str:
         return "SELECT name FROM sqlite_master WHERE type = 'index'"
+
+    def foreign_tables(self) -> list[str]:
+        rows = self.query(
+            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name"
+        )
+        return [name for (name,) in rows]
 
     def tables_sql(self) -> str:
         return "SELECT name AS table_name FROM sqlite_master WHERE type = 'table'"

@@ -194,6 +194,10 @@ class Store(ABC):
     def table_names(self) -> set[str]:
         """The names of all tables in the metadata schema."""
 
+    def foreign_tables(self) -> list[str]:
+        """Tables and views of a file that belongs to something else; on a server, sharing a database is ordinary."""
+        return []
+
     def create_schema(self, session: Session) -> None:
         """Makes the metadata schema if it is missing, and lets the session look at it."""
         return  # a database without schemas has nothing to do

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Mapping
@@ -12,7 +11,6 @@ from ducklake_spark.attach import attach
 from ducklake_spark.errors import CatalogConnectionError, InvalidInputError, NotADuckLakeError
 from ducklake_spark.lake import Lake
 
-_SQLITE = b"SQLite format 3\0"
 _NO_PASSWORD = ("no password supplied", "using password: NO")
 """What PostgreSQL and MySQL say when they want one."""
 
@@ -34,23 +32,6 @@ class Target:
 
 class WrongUse(Exception):
     """The command line says something that cannot be meant."""
-
-
-def location(text: str) -> str:
-    """The attach string of a lake: itself, or made from a path or from the rest of one.
-
-    >>> location("sales.ducklake"), location("sqlite:sales.db"), location("ducklake:sales")
-    ('ducklake:sales.ducklake', 'ducklake:sqlite:sales.db', 'ducklake:sales')
-    """
-    if text.lower().startswith("ducklake:"):
-        return text
-    if re.match(r"(duckdb|sqlite|postgres|postgresql|mysql):", text, re.IGNORECASE):
-        return f"ducklake:{text}"
-    if os.path.isfile(text):
-        with open(text, "rb") as file:
-            kind = "sqlite" if file.read(len(_SQLITE)) == _SQLITE else "duckdb"
-        return f"ducklake:{kind}:{text}"
-    return f"ducklake:{text}"
 
 
 def connect(target: Target) -> Lake:
@@ -76,7 +57,7 @@ def _attached(target: Target, credentials: Mapping[str, str]) -> Lake:
         parameters["secret"] = target.secret
     try:
         return attach(
-            location(target.lake),
+            target.lake,
             data_path=target.data_path,
             metadata_schema=target.metadata_schema,
             metadata_parameters=parameters,
