@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ducklake_spark import attached as lakes
 from ducklake_spark.catalog.create import CatalogState, initialize, inspect
-from ducklake_spark.catalog.location import Location, default_name, parse_location
+from ducklake_spark.catalog.location import Location, attach_string, default_name, parse_location
 from ducklake_spark.catalog.open import open_store
 from ducklake_spark.catalog.secrets import DEFAULT, lake_secret, secret_name, server_secret
 from ducklake_spark.catalog.snapshot import Cache, snapshot_at_time, snapshot_at_version
@@ -21,6 +21,7 @@ from ducklake_spark.format.objects import Snapshot
 from ducklake_spark.format.options import normalize_option
 from ducklake_spark.format.paths import normalize_data_path
 from ducklake_spark.lake import Lake, LakeConfig
+from ducklake_spark.storage import require_writable
 from ducklake_spark.times import Timestamp, micros_of
 
 if TYPE_CHECKING:
@@ -36,10 +37,11 @@ class _Request:
     override_data_path: bool
     encrypted: bool | None
     create: bool
+    is_shared: bool
 
 
 def attach(
-    uri: str,
+    uri: str | os.PathLike[str],
     *,
     spark: SparkSession | None = None,
     name: str | None = None,
@@ -77,7 +79,7 @@ def attach(
     Args:
         uri: `ducklake:PATH` or `ducklake:duckdb:PATH`, `ducklake:sqlite:PATH`, `ducklake:postgres:CONNINFO`,
             `ducklake:mysql:CONNINFO`; key=value pairs or a URL for the servers. `ducklake:NAME` is a persistent secret
-            of DuckDB, of type `ducklake`.
+            of DuckDB, of type `ducklake`. A path of a DuckDB or SQLite file may stand alone, and a server's URL.
         spark: The session to use; without one, the active session, or a new local one when it is needed.
         name: The lake's name in SQL; by default as ATTACH derives it.
         data_path: Where data files go. Needed to create a lake, except in a DuckDB file.
@@ -92,7 +94,8 @@ def attach(
         write_deletion_vectors: Whether deletes are written as deletion vectors.
         snapshot_version: Read-only, at this snapshot.
         snapshot_time: Read-only, at the newest snapshot not younger than this.
-        create_if_not_exists: Whether to create a lake; by default yes, unless read-only.
+        create_if_not_exists: Whether to create a lake; by default yes, unless read-only, or in a DuckDB or SQLite
+            file that holds tables of something else.
         automatic_migration: Accepted for DuckDB's sake; this package does not migrate older formats.
         busy_timeout: How long to wait for another writer, in milliseconds (SQLite, MySQL).
         read_only: Refuse every change.
@@ -143,7 +146,8 @@ def attach(
         raise InvalidInputError(
             f"create_if_not_exists contradicts {told}: a lake cannot be created read-only. Leave one of them out."
         )
-    hidden = secret_name(uri) if isinstance(uri, str) and metadata_path is None else None
+    uri = attach_string(uri)
+    hidden = secret_name(uri) if metadata_path is None else None
     if hidden is not None:
         secret = lake_secret(hidden)
         uri, parameters = secret.uri, {**secret.parameters, **parameters}
@@ -159,6 +163,7 @@ def attach(
     location = _location(uri, metadata_path, parameters)
     read_only = read_only or pinned
     create = not read_only if create_if_not_exists is None else create_if_not_exists
+    is_shared = create_if_not_exists or metadata_schema is not None  # a database that may hold other things
     store = open_store(
         location,
         metadata_schema=metadata_schema,
@@ -167,16 +172,19 @@ def attach(
         create=create,
     )
     try:
-        request = _Request(location, given_path, override_data_path, encrypted, create)
+        request = _Request(location, given_path, override_data_path, encrypted, create, bool(is_shared))
         state = _inspect_or_create(store, request)
         attached: dict[str, str] = {}
         if data_inlining_row_limit is not None:
             attached |= [normalize_option("data_inlining_row_limit", data_inlining_row_limit)]
         if write_deletion_vectors is not None:
             attached |= [normalize_option("write_deletion_vectors", write_deletion_vectors)]
+        used_path = _data_path(store, request, state)
+        if not read_only:
+            require_writable(used_path)
         config = LakeConfig(
             name=name or default_name(location),
-            data_path=_data_path(store, request, state),
+            data_path=used_path,
             read_only=read_only,
             metadata_catalog=metadata_catalog,
             attached_options=attached,
@@ -264,10 +272,6 @@ def _given_path(data_path: Any) -> str | None:
 
 
 def _location(uri: str, metadata_path: str | None, parameters: Mapping[str, str]) -> Location:
-    if not isinstance(uri, str):
-        raise InvalidInputError(
-            f"attach() takes a text such as 'ducklake:metadata.ducklake', not a {type(uri).__name__}."
-        )
     if metadata_path is not None:
         if uri.strip().lower() not in ("", "ducklake:"):
             raise InvalidInputError("Give the catalog in the attach string or as metadata_path, not both.")
@@ -301,6 +305,11 @@ def _inspect_or_create(store: Store, request: _Request) -> CatalogState:
             f"There is no lake at {store.display}, and creating one is turned off (read_only or "
             "create_if_not_exists=False). Check the path, or attach with create_if_not_exists=True."
         )
+    if not request.is_shared and (tables := store.foreign_tables()):
+        raise NotADuckLakeError(
+            f"The database {store.display} exists and holds no lake, but {_counted(len(tables))} of something else "
+            f'("{tables[0]}"). Check the path; create_if_not_exists=True makes a lake in it nevertheless.'
+        )
     path = request.data_path
     if path is None:
         if store.kind != "duckdb":
@@ -308,8 +317,13 @@ def _inspect_or_create(store: Store, request: _Request) -> CatalogState:
                 f"A new lake at {store.display} needs data_path: the folder or bucket for its data files."
             )
         path = normalize_data_path(os.path.abspath(request.location.path) + ".files")
+    require_writable(path)
     initialize(store, data_path=path, encrypted=bool(request.encrypted), created_by=CREATED_BY)
     return inspect(store)
+
+
+def _counted(tables: int) -> str:
+    return "a table" if tables == 1 else f"{tables} tables"
 
 
 def _data_path(store: Store, request: _Request, state: CatalogState) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -22,6 +24,7 @@ from ducklake_spark import (
     DependencyError,
     DuckLakeError,
     Expression,
+    FileError,
     InvalidInputError,
     Lake,
     NotADuckLakeError,
@@ -80,7 +83,9 @@ def attach(uri: str, **parameters: Any) -> Lake:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_foreign_database_gets_no_lake_unasked(kind: str, make_location: Callable[[str], str]) -> None:
+def test_a_foreign_database_gets_no_lake_unasked(
+    kind: str, make_location: Callable[[str], str], tmp_path: Path
+) -> None:
     uri = make_location(kind)
     store = open_store(parse_location(uri))
     with store.begin() as session:
@@ -88,11 +93,55 @@ def test_a_foreign_database_gets_no_lake_unasked(kind: str, make_location: Calla
     store.close()
     with pytest.raises(NotADuckLakeError, match=r"There is no lake at ducklake:.*create_if_not_exists=True"):
         attach(uri, read_only=True)
-    with pytest.raises(InvalidInputError if kind != "duckdb" else NotADuckLakeError):
-        attach(uri, create_if_not_exists=None if kind != "duckdb" else False)  # no data_path
+    if kind in ("duckdb", "sqlite"):  # a database on a server may be shared
+        with pytest.raises(
+            NotADuckLakeError, match=r'holds no lake, but a table of something else \("mine"\)'
+        ):
+            attach(uri, data_path=tmp_path / "data")
+    else:
+        with pytest.raises(InvalidInputError, match="needs data_path"):
+            attach(uri)
     store = open_store(parse_location(uri))
     assert store.table_names() == {"mine"}
     store.close()
+    attach(uri, data_path=tmp_path / "data", create_if_not_exists=True).close()
+    attach(uri).close()
+
+
+@pytest.mark.parametrize("name", ["lake.ducklake", "lake.db", "lake.sqlite", "new"])
+def test_a_path_is_enough(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with attach(Path(name), data_path="data") as lake:
+        lake.create_table("t", "i INT")
+        assert lake.name == name.partition(".")[0]
+        assert lake._store.kind == ("sqlite" if name.endswith(".sqlite") else "duckdb")
+    for given in (name, f"./{name}", tmp_path / name, (tmp_path / name).as_uri()):
+        with attach(given) as lake:
+            assert lake.tables() == ["main.t"]
+
+
+def test_a_sqlite_file_is_known_by_what_it_is(tmp_path: Path) -> None:
+    attach(f"ducklake:sqlite:{tmp_path}/a.ducklake", data_path=tmp_path / "data").close()
+    with attach(tmp_path / "a.ducklake") as lake:
+        assert lake._store.kind == "sqlite"
+
+
+def test_a_server_needs_no_prefix(postgres_server: PostgresServer, tmp_path: Path) -> None:
+    with attach(f"postgres:{postgres_server.fresh_database()}", data_path=tmp_path) as lake:
+        assert lake.tables() == []
+
+
+def test_a_data_path_that_cannot_be_written_is_found_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for data_path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(FileError, match=r"The data path .* cannot be used: .*data_path"):
+            attach(tmp_path / "new.ducklake", data_path=data_path)
+    with attach(tmp_path / "new.ducklake") as lake:  # no lake was made
+        assert lake.data_path == f"{tmp_path}/new.ducklake.files/"
+    (tmp_path / "new.ducklake.files").touch()
+    with pytest.raises(FileError, match="is not a folder"):
+        attach(tmp_path / "new.ducklake")
+    attach(tmp_path / "new.ducklake", read_only=True).close()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "mysql"])
@@ -230,9 +279,7 @@ def test_attach_names_the_parameter_that_is_wrong(
         assert not (tmp_path / "lake.sqlite").exists(), "nothing is made before the parameters are checked"
 
 
-@pytest.mark.parametrize(
-    "uri", [None, 5, b"ducklake:x.db", Path("x.db"), "", "x.db", "ducklake:", "duckdb:x.db"]
-)
+@pytest.mark.parametrize("uri", [None, 5, b"ducklake:x.db", ["x.db"], "", "ducklake:", "delta:x.db"])
 def test_attach_takes_an_attach_string(uri: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"ducklake:"):
         attach(uri)
@@ -1191,3 +1238,25 @@ def test_a_failed_statement_leaves_the_transaction_usable(any_lake: Lake) -> Non
         lake.create_table("new.t", {"a": "int"})
     assert lake["new.t"].columns == ["a"]
     assert lake.version == 2
+
+
+def test_a_folder_that_may_not_be_written_is_found_at_once(tmp_path: Path) -> None:
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    (tmp_path / "mine").mkdir(mode=0o777)
+    (tmp_path / "mine").chmod(0o777)
+    script = (
+        "import os, sys, ducklake_spark as d\n"
+        "d.attach(sys.argv[1] + '/first.ducklake').close()  # all is imported\n"
+        "if os.getuid() == 0:\n    os.setuid(65534)\n"
+        "else:\n    os.chmod(sys.argv[1], 0o555)\n"
+        "for options in ({'data_path': sys.argv[1] + '/data'}, {}):\n"
+        "    try:\n        d.attach(sys.argv[1] + '/mine/a.ducklake', **options).close()\n        print('attached')\n"
+        "    except d.FileError as error:\n        print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True)
+    tmp_path.chmod(0o755)
+    assert done.stderr == ""
+    refused, attached = done.stdout.splitlines()
+    assert f'this process may not write in "{tmp_path}"' in refused
+    assert attached == "attached"
