@@ -15,10 +15,9 @@ from ducklake_spark.catalog.indexes import ensure_indexes
 from ducklake_spark.catalog.snapshot import (
     Cache,
     SnapshotReader,
-    latest_query,
+    read_newest,
     snapshot_at_time,
     snapshot_at_version,
-    snapshot_of,
 )
 from ducklake_spark.catalog.store import Store
 from ducklake_spark.catalog.tables import TABLES
@@ -217,10 +216,10 @@ class Lake:
     def _begin(self) -> Transaction:
         """A new transaction at the newest snapshot; one round trip."""
         self._require_open()
-        snapshots, metadata = self._store.query_many(
-            [latest_query(self._store), ('SELECT "key", value, scope, scope_id FROM ducklake_metadata', ())]
+        newest, [metadata] = read_newest(
+            self._store, self._cache, ('SELECT "key", value, scope, scope_id FROM ducklake_metadata', ())
         )
-        snapshot = self._pinned or snapshot_of(snapshots)
+        snapshot = self._pinned or newest
         options = Options.of_rows(
             [(key, value, scope, scope_id) for key, value, scope, scope_id in metadata],
             self._config.attached_options,

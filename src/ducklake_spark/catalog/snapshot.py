@@ -38,6 +38,14 @@ class Cache:
         self._entries: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._lock = threading.Lock()
         self._size = size
+        self.newest: Snapshot | None = None
+        """The newest snapshot that was seen."""
+
+    def clear(self) -> None:
+        """Forgets all."""
+        with self._lock:
+            self._entries.clear()
+            self.newest = None
 
     def knows(self, key: tuple[Any, ...]) -> bool:
         """Whether a value is remembered."""
@@ -69,6 +77,27 @@ def latest_query(store: Store) -> Query:
     if store.latest_sql is not None:
         return store.latest_sql, ()
     return f"{_snapshot_sql(store)} WHERE snapshot_id = (SELECT max(snapshot_id) FROM ducklake_snapshot)", ()
+
+
+def from_query(store: Store, snapshot: Snapshot) -> Query:
+    """A snapshot and all later ones in order."""
+    return f"{_snapshot_sql(store)} WHERE snapshot_id >= ? ORDER BY snapshot_id", (snapshot.snapshot_id,)
+
+
+def read_newest(store: Store, cache: Cache, *others: Query) -> tuple[Snapshot, list[list[Row]]]:
+    """The newest snapshot, and the answers to other queries, in one round trip.
+
+    A catalog that was restored from a backup counts its versions anew: what is remembered of one may be of another. So
+    the newest snapshot that was seen must still be there as it was, or all is forgotten.
+    """
+    known = cache.newest
+    query = latest_query(store) if known is None else from_query(store, known)
+    rows, *answers = store.query_many([query, *others])
+    if known is not None and (not rows or snapshot_of(rows) != known):
+        cache.clear()
+        return read_newest(store, cache, *others)
+    newest = cache.newest = snapshot_of(rows[-1:])
+    return newest, answers
 
 
 def since_query(store: Store, snapshot_id: int) -> Query:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ducklake_spark.catalog.snapshot import SnapshotReader, since_query, snapshot_of
+from ducklake_spark.catalog.snapshot import SnapshotReader, from_query, since_query, snapshot_of
 from ducklake_spark.catalog.states import table_states
 from ducklake_spark.catalog.store import CommitOutcomeUnknown, Failure, Query, Row, Session, Store
 from ducklake_spark.errors import (
@@ -226,7 +226,7 @@ class Transaction:
             try:
                 # Where the first attempt cannot look first, what was there at the start is what will be there.
                 looks = bool(attempt) or store.serializes_writers
-                states = {} if looks else self._states(store.query_many, self.snapshot)
+                states = {} if looks else self._states_at_start()
                 with store.begin() as session:
                     if store.commit_lock_sql is not None:
                         session.execute(store.commit_lock_sql)
@@ -263,6 +263,31 @@ class Transaction:
             f"max_retry_count or retry_wait_ms. The last one ended with: {str(last).strip()}"
         ) from last
 
+    def _states_at_start(self) -> dict[int, TableState]:
+        """What tables have, and whether the snapshot is still there with which this began, in one round trip."""
+        asked_start = False
+
+        def run(asked: Sequence[Query]) -> list[list[Row]]:
+            nonlocal asked_start
+            *rows, start = self.store.query_many([*asked, from_query(self.store, self.snapshot)])
+            asked_start = True
+            self._require_start(start)
+            return rows
+
+        states = self._states(run, self.snapshot)
+        if not asked_start:
+            run([])
+        return states
+
+    def _require_start(self, rows: Sequence[Row]) -> None:
+        """Refuses to build on a snapshot that is gone, or that is another one than it was."""
+        if not rows or snapshot_of(rows) != self.snapshot:
+            raise ConflictError(
+                f"Transaction conflict: snapshot {self.snapshot.snapshot_id}, with which this transaction began, is no "
+                "longer in the catalog as it was (expired, or the catalog was restored from a backup). Nothing was "
+                "written; run it again on the new snapshot."
+            )
+
     def _states(
         self, run: Callable[[Sequence[Query]], list[list[Row]]], latest: Snapshot
     ) -> dict[int, TableState]:
@@ -288,8 +313,11 @@ class Transaction:
     def _checked_latest(self, session: Session) -> Snapshot:
         """The newest snapshot, after what others committed since the start was found to be compatible."""
         start = self.snapshot.snapshot_id
-        if session.query("SELECT max(snapshot_id) FROM ducklake_snapshot") == [(start,)]:
-            return self.snapshot
+        rows = session.query(*from_query(self.store, self.snapshot))
+        if rows and rows[0][0] == start:
+            self._require_start(rows)
+            if len(rows) == 1:
+                return self.snapshot
         *between, latest = session.query(*since_query(self.store, start)) or [(-1,)]
         later = [row for row in (*between, latest) if row[0] > start]
         if latest[0] < start or len(later) != latest[0] - start:
