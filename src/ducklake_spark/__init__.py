@@ -3,6 +3,7 @@
 from ducklake_spark.attach import attach
 from ducklake_spark.errors import (
     AlreadyExistsError,
+    AmbiguousMergeError,
     CatalogConnectionError,
     CatalogError,
     CatalogVersionError,
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AlreadyExistsError",
+    "AmbiguousMergeError",
     "CatalogConnectionError",
     "CatalogError",
     "CatalogVersionError",

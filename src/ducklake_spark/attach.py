@@ -63,6 +63,7 @@ def attach(
     max_retry_count: int = 10,
     retry_wait_ms: float = 100,
     retry_backoff: float = 1.5,
+    statement_retries: int = 10,
     spark_sql: bool = False,
     **others: Any,
 ) -> Lake:
@@ -102,6 +103,8 @@ def attach(
         max_retry_count: How often a commit is tried when others commit at the same time.
         retry_wait_ms: The wait between attempts, in milliseconds; the first collision is not waited for.
         retry_backoff: The factor by which that wait grows.
+        statement_retries: How often a statement outside of a transaction is run again, on the newest snapshot, when
+            another writer committed something that it cannot be combined with; 0 raises `ConflictError` at once.
         spark_sql: Let the session's own `spark.sql`, `spark.table` and `spark.read.table` know the lake's tables, until
             the lake is closed. Names that the session knows itself keep their meaning.
 
@@ -137,6 +140,7 @@ def attach(
             "max_retry_count": (max_retry_count, 1, int),
             "retry_wait_ms": (retry_wait_ms, 0, float),
             "retry_backoff": (retry_backoff, 0, float),
+            "statement_retries": (statement_retries, 0, int),
         }
     )
     if snapshot_version is not None and snapshot_time is not None:
@@ -189,6 +193,7 @@ def attach(
             metadata_catalog=metadata_catalog,
             attached_options=attached,
             policy=RetryPolicy(max_retry_count, retry_wait_ms, retry_backoff),
+            statement_retries=statement_retries,
         )
         lake = Lake(
             store,

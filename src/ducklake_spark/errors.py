@@ -14,6 +14,10 @@ class InvalidInputError(DuckLakeError, ValueError):
     """An argument, name, type, option or default that the lake cannot accept."""
 
 
+class AmbiguousMergeError(InvalidInputError):
+    """Several rows of a merge's source would change one row of the target. Nothing was written."""
+
+
 class CatalogError(DuckLakeError):
     """The catalog database cannot be used as it is."""
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.indexes import ensure_indexes
@@ -25,6 +25,7 @@ from ducklake_spark.catalog.transaction import RetryPolicy, Transaction
 from ducklake_spark.errors import (
     ClosedError,
     CommitUnknownError,
+    ConflictError,
     InvalidInputError,
     NotFoundError,
     ReadOnlyError,
@@ -38,6 +39,7 @@ from ducklake_spark.format.objects import EPOCH, MacroImpl, SchemaDef, Snapshot,
 from ducklake_spark.format.options import OPTIONS, OptionKey, Options, option_def
 from ducklake_spark.format.rows import CommitInfo
 from ducklake_spark.format.types import fold
+from ducklake_spark.retry import CommitConflict, repeatable, until_committed
 from ducklake_spark.schema import SchemaLike, column_specs, is_frame
 from ducklake_spark.session import session_or_local
 from ducklake_spark.times import Timestamp, micros_of
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from ducklake_spark.scan.types import TimestampNs
     from ducklake_spark.table import Table
 
+T = TypeVar("T")
 DEFAULT_SCHEMA = "main"
 
 
@@ -62,6 +65,7 @@ class LakeConfig:
     metadata_catalog: str | None = None
     attached_options: Mapping[str, str] = field(default_factory=dict)
     policy: RetryPolicy = field(default_factory=RetryPolicy)
+    statement_retries: int = 10
 
 
 class Lake:
@@ -233,20 +237,53 @@ class Lake:
         self._require_usable()
         return self._transaction or self._begin()
 
-    @contextmanager
-    def _change(self) -> Iterator[Transaction]:
-        """What a change is made in: the running transaction, or one of its own that commits at the end."""
+    def _statement(self, run: Callable[[Transaction], T]) -> T:
+        """Makes a change, all of it or nothing, as a part of the running transaction or as a snapshot of its own.
+
+        Its own commit may meet a conflict with another writer: then it is run again on the newest snapshot. What `run`
+        calls may be statements too; they are parts of this one.
+        """
         self._require_open()
         self._require_writable()
         self._require_usable()
         running = self._transaction
         if running is not None:
-            yield running
-            return
+            with running.savepoint(), self._undoing():
+                return run(running)
+        config = self._config
+        return until_committed(
+            lambda: self._attempt(run), self._store.display, config.statement_retries, config.policy
+        )
+
+    def _attempt(self, run: Callable[[Transaction], T]) -> T:
+        """Begins, runs and commits a statement once."""
         transaction = self._begin()
-        with _discarding(transaction):
-            yield transaction
-            self._commit(transaction)
+        self._running(transaction, in_block=True)
+        try:
+            with _discarding(transaction), self._undoing():
+                result = run(transaction)
+                try:
+                    self._commit(transaction)
+                except ConflictError as conflict:
+                    raise CommitConflict(conflict) from conflict
+                return result
+        finally:
+            self._local.transaction = None
+
+    def _running(self, transaction: Transaction, *, in_block: bool) -> None:
+        local = self._local
+        local.transaction, local.undo, local.aborted, local.in_block = transaction, [], False, in_block
+
+    @contextmanager
+    def _undoing(self) -> Iterator[None]:
+        """Handles that followed a change go back when it fails."""
+        done = len(self._local.undo)
+        try:
+            yield
+        except BaseException:
+            while len(self._local.undo) > done:
+                self._local.undo.pop()()
+            raise
 
     def _commit(self, transaction: Transaction) -> None:
         if any(edit.batches and edit.layout for edit in transaction.edits.tables.values()):
@@ -312,8 +349,7 @@ class Lake:
         info = _commit_info(author, message, extra_info)
         transaction = self._begin()
         transaction.info = info
-        self._local.transaction, self._local.undo = transaction, []
-        self._local.aborted = self._local.in_block = False
+        self._running(transaction, in_block=False)
 
     def commit(self) -> None:
         """COMMIT: makes the snapshot of what was changed since `begin()`.
@@ -602,8 +638,7 @@ class Lake:
         >>> lake.schemas()
         ['main', 'raw']
         """
-        with self._change() as tx:
-            ddl.create_schema(tx, name, if_not_exists=if_not_exists)
+        self._statement(lambda tx: ddl.create_schema(tx, name, if_not_exists=if_not_exists))
 
     def drop_schema(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> None:
         """DROP SCHEMA; with `cascade`, all that is in it.
@@ -615,8 +650,7 @@ class Lake:
         >>> lake.schemas()
         ['main']
         """
-        with self._change() as tx:
-            ddl.drop_schema(tx, name, cascade=cascade, if_exists=if_exists)
+        self._statement(lambda tx: ddl.drop_schema(tx, name, cascade=cascade, if_exists=if_exists))
 
     def create_table(
         self,
@@ -661,7 +695,10 @@ class Lake:
         """
         from ducklake_spark.table import Table
 
-        with self._change() as tx:
+        schema, not_null = repeatable(schema), repeatable(not_null)
+        partitioned_by, sorted_by = repeatable(partitioned_by), repeatable(sorted_by)
+
+        def run(tx: Transaction) -> Table:
             found, own = self._resolve(tx, name, new=True)
             specs = column_specs(schema, own, not_null=not_null, defaults=defaults or {})
             existed = if_not_exists and tx.table(found, own) is not None
@@ -681,6 +718,8 @@ class Lake:
                 handle._add_rows(tx, table, schema)
             return handle
 
+        return self._statement(run)
+
     def drop_table(self, name: Name, *, if_exists: bool = False) -> None:
         """DROP TABLE.
 
@@ -691,9 +730,12 @@ class Lake:
         >>> lake.at(version=1).tables()
         ['main.t']
         """
-        with self._change() as tx:
+
+        def run(tx: Transaction) -> None:
             schema, own = self._resolve(tx, name)
             ddl.drop_table(tx, schema, own, if_exists=if_exists)
+
+        self._statement(run)
 
     def create_view(
         self,
@@ -723,7 +765,9 @@ class Lake:
             if_not_exists: Do nothing when the view exists.
             or_replace: Drop a view of that name first, in the same snapshot.
         """
-        with self._change() as tx:
+        columns = repeatable(columns)
+
+        def run(tx: Transaction) -> None:
             schema, own = self._resolve(tx, name, "view", new=True)
             text = duckdb_sql.canonical_query(
                 _to_duckdb(sql, dialect), self.name, f'the query of view "{own}"'
@@ -739,6 +783,8 @@ class Lake:
                 or_replace=or_replace,
             )
 
+        self._statement(run)
+
     def drop_view(self, name: Name, *, if_exists: bool = False) -> None:
         """DROP VIEW.
 
@@ -748,9 +794,12 @@ class Lake:
         >>> lake.views()
         []
         """
-        with self._change() as tx:
+
+        def run(tx: Transaction) -> None:
             schema, own = self._resolve(tx, name, "view")
             ddl.drop_view(tx, schema, own, if_exists=if_exists)
+
+        self._statement(run)
 
     def rename_view(self, name: Name, new_name: str) -> None:
         """ALTER VIEW RENAME TO; the new name is in the same schema.
@@ -761,9 +810,12 @@ class Lake:
         >>> lake.views()
         ['main.w']
         """
-        with self._change() as tx:
+
+        def run(tx: Transaction) -> None:
             schema, own = self._resolve(tx, name, "view")
             ddl.rename_view(tx, schema, own, new_name)
+
+        self._statement(run)
 
     def comment_view(self, name: Name, comment: str | None) -> None:
         """COMMENT ON VIEW; None removes it.
@@ -774,9 +826,12 @@ class Lake:
         >>> lake.view("v").comment
         'always one'
         """
-        with self._change() as tx:
+
+        def run(tx: Transaction) -> None:
             schema, own = self._resolve(tx, name, "view")
             ddl.comment_view(tx, ddl.get_view(tx, schema, own), comment)
+
+        self._statement(run)
 
     def create_macro(
         self,
@@ -815,10 +870,14 @@ class Lake:
                 _to_duckdb(prefix + text, dialect).removeprefix(prefix), names, table=False
             )
 
-        with self._change() as tx:
+        bodies = [(text, repeatable(names)) for text, names in [(sql, parameters), *overloads]]
+
+        def run(tx: Transaction) -> None:
             schema, own = self._resolve(tx, name, "macro", new=True)
-            impls = [impl(text, names) for text, names in [(sql, parameters), *overloads]]
+            impls = [impl(text, names) for text, names in bodies]
             ddl.create_macro(tx, schema, own, impls, if_not_exists=if_not_exists, or_replace=or_replace)
+
+        self._statement(run)
 
     def drop_macro(self, name: Name, *, table: bool = False, if_exists: bool = False) -> None:
         """DROP MACRO, or DROP MACRO TABLE with `table`.
@@ -829,9 +888,12 @@ class Lake:
         >>> lake.macros()
         []
         """
-        with self._change() as tx:
+
+        def run(tx: Transaction) -> None:
             schema, own = self._resolve(tx, name, "macro")
             ddl.drop_macro(tx, schema, own, table=table, if_exists=if_exists)
+
+        self._statement(run)
 
     # Options.
 
@@ -845,7 +907,8 @@ class Lake:
         >>> lake.get_option("target_file_size")
         '64000000'
         """
-        with self._change() as tx:
+
+        def run(tx: Transaction) -> None:
             if table is not None:
                 parts = (schema, *split_name(table)) if schema is not None else table
                 found, own = self._resolve(tx, parts)
@@ -854,6 +917,8 @@ class Lake:
                 ddl.set_option(tx, option, value, schema=ddl.get_schema(tx, schema))
             else:
                 ddl.set_option(tx, option, value)
+
+        self._statement(run)
 
     def get_option(self, option: str, *, schema: str | None = None, table: Name | None = None) -> str | None:
         """The value of an option that is in force for a table, a schema or the lake; None when it has its default.

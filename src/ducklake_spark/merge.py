@@ -12,7 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog import ddl
-from ducklake_spark.errors import ConflictError, InvalidInputError
+from ducklake_spark.errors import AmbiguousMergeError, InvalidInputError
 from ducklake_spark.format.columns import find
 from ducklake_spark.format.edits import DeleteRows
 from ducklake_spark.format.names import ticked
@@ -108,13 +108,14 @@ class MergeBuilder:
         """Runs the merge as one snapshot. For each row the first clause whose condition holds is taken.
 
         Raises:
-            ConflictError: Two rows of the source would change one row of the target.
+            AmbiguousMergeError: Two rows of the source would change one row of the target.
         """
         if not self._clauses:
             raise InvalidInputError(
                 "A merge needs at least one clause: when_matched(), when_not_matched() ..."
             )
-        with self._table._change() as (tx, table):
+
+        def run(tx: Transaction, table: TableDef) -> MergeResult:
             return _Run(
                 self._table,
                 tx,
@@ -125,6 +126,8 @@ class MergeBuilder:
                 merge_schema=self._merge_schema,
                 names=self._names,
             ).run()
+
+        return self._table._statement(run)
 
 
 class MatchedBySourceClause:
@@ -344,7 +347,7 @@ class _Run:
         )
         if twice:
             shown = ", ".join(f"{key} = {twice[0][key]!r}" for key in keys)
-            raise ConflictError(
+            raise AmbiguousMergeError(
                 f'The merge into "{self.table.name}" is ambiguous: {twice[0][_COUNT]} rows of the source match one '
                 f"row of the target ({shown}) and would change it. Make the source unique, or narrow the condition."
             )

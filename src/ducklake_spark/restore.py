@@ -7,7 +7,6 @@ regard to another one.
 
 from __future__ import annotations
 
-import copy
 import os
 import shutil
 from collections.abc import Sequence
@@ -55,16 +54,8 @@ def restore(lake: Lake, tx: Transaction, table: TableDef, then: Snapshot) -> Non
         TransactionError: The transaction has changed the table already.
     """
     old = _old_table(lake, tx, table, then)
-    before, written = copy.deepcopy(tx.edits), len(tx.written)
-    try:
-        now = _restore_schema(tx, table, old)
-        _Rows(lake, tx, now, then).restore()
-    except BaseException:
-        tx.edits = before
-        for path in tx.written[written:]:
-            if os.path.exists(path):
-                os.remove(path)
-        raise
+    now = _restore_schema(tx, table, old)
+    _Rows(lake, tx, now, then).restore()
 
 
 def _old_table(lake: Lake, tx: Transaction, table: TableDef, then: Snapshot) -> TableDef:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import functools
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.transaction import Transaction
@@ -19,6 +17,7 @@ from ducklake_spark.format.names import Name, split_name, ticked
 from ducklake_spark.format.objects import TableDef, is_local
 from ducklake_spark.format.types import duckdb_name
 from ducklake_spark.lake import Lake
+from ducklake_spark.retry import repeatable
 from ducklake_spark.schema import data_type_of
 from ducklake_spark.times import Timestamp
 
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
     from ducklake_spark.merge import MergeBuilder
     from ducklake_spark.write.insert import Added, Target
+
+T = TypeVar("T")
 
 _WRONG_STATISTICS = ("timetz", "interval")
 """Types for which the reference writes that there are no NULLs although there are."""
@@ -139,7 +140,8 @@ class Table:
         >>> table.types
         {'a': 'INTEGER', 'st': 'STRUCT("x" INTEGER, "y" DATE)', 'b': 'VARCHAR'}
         """
-        with self._change() as (tx, table):
+
+        def run(tx: Transaction, table: TableDef) -> None:
             ddl.add_column(
                 tx,
                 table,
@@ -151,6 +153,8 @@ class Table:
                 has_rows=lambda found: _has_rows(tx, found),
             )
 
+        self._statement(run)
+
     def drop_column(self, name: Name, *, if_exists: bool = False) -> None:
         """DROP COLUMN, also of a field.
 
@@ -160,8 +164,7 @@ class Table:
         >>> table.columns
         ['a']
         """
-        with self._change() as (tx, table):
-            ddl.drop_column(tx, table, _path(table, name), if_exists=if_exists)
+        self._statement(lambda tx, table: ddl.drop_column(tx, table, _path(table, name), if_exists=if_exists))
 
     def rename_column(self, name: Name, new_name: str) -> None:
         """RENAME COLUMN, also of a field; the new name is one part, taken as it is.
@@ -172,8 +175,7 @@ class Table:
         >>> table.columns
         ['a', 'text']
         """
-        with self._change() as (tx, table):
-            ddl.rename_column(tx, table, _path(table, name), new_name)
+        self._statement(lambda tx, table: ddl.rename_column(tx, table, _path(table, name), new_name))
 
     def set_type(self, name: Name, type: Any) -> None:
         """SET TYPE: a wider type that keeps every value; also of fields, elements, keys and values.
@@ -184,8 +186,7 @@ class Table:
         >>> table.types
         {'a': 'BIGINT', 'b': 'VARCHAR'}
         """
-        with self._change() as (tx, table):
-            ddl.set_type(tx, table, _path(table, name), data_type_of(type))
+        self._statement(lambda tx, table: ddl.set_type(tx, table, _path(table, name), data_type_of(type)))
 
     def set_default(self, name: Name, default: Any) -> None:
         """SET DEFAULT for rows to come; an `Expression` is computed for each row.
@@ -196,8 +197,7 @@ class Table:
         >>> table.insert([{"a": 1}]), table.to_df().collect()
         (1, [Row(a=1, b='none')])
         """
-        with self._change() as (tx, table):
-            ddl.set_default(tx, table, _path(table, name), default)
+        self._statement(lambda tx, table: ddl.set_default(tx, table, _path(table, name), default))
 
     def drop_default(self, name: Name) -> None:
         """DROP DEFAULT.
@@ -225,7 +225,8 @@ class Table:
         Raises:
             ConstraintError: The column holds NULL.
         """
-        with self._change() as (tx, table):
+
+        def run(tx: Transaction, table: TableDef) -> None:
             ddl.set_nulls_allowed(
                 tx,
                 table,
@@ -235,6 +236,8 @@ class Table:
                     _may_have_nulls(tx, found, column) and self._has_nulls(tx, column)
                 ),
             )
+
+        self._statement(run)
 
     def _has_nulls(self, tx: Transaction, column: ColumnDef) -> bool:
         from pyspark.sql import functions as F
@@ -255,8 +258,11 @@ class Table:
         >>> table.insert([{"b": "x"}])
         1
         """
-        with self._change() as (tx, table):
-            ddl.set_nulls_allowed(tx, table, _path(table, name), True, has_nulls=lambda *_: False)
+        self._statement(
+            lambda tx, table: ddl.set_nulls_allowed(
+                tx, table, _path(table, name), True, has_nulls=lambda *_: False
+            )
+        )
 
     # Rows.
 
@@ -283,8 +289,7 @@ class Table:
         Returns:
             How many rows.
         """
-        with self._change() as (tx, table):
-            return self._empty(tx, table)
+        return self._statement(lambda tx, table: self._empty(tx, table))
 
     def _empty(self, tx: Transaction, table: TableDef) -> int:
         from ducklake_spark.write.truncate import all_rows
@@ -311,13 +316,17 @@ class Table:
         Returns:
             How many rows were added.
         """
-        with self._change() as (tx, table):
+        rows = repeatable(rows)
+
+        def run(tx: Transaction, table: TableDef) -> int:
             added = self._rows_to_add(tx, table, rows)
             if where is None:
                 self._empty(tx, table)
             else:
                 self._delete(tx, table, where)
             return _apply(tx, added)
+
+        return self._statement(run)
 
     def overwrite_partitions(self, rows: Any) -> int:
         """Replaces each partition that `rows` have a row for, in one snapshot; all others stay.
@@ -337,7 +346,9 @@ class Table:
         from ducklake_spark.write.insert import rows_to_add
         from ducklake_spark.write.partitions import replaced, require_keys
 
-        with self._change() as (tx, table):
+        rows = repeatable(rows)
+
+        def run(tx: Transaction, table: TableDef) -> int:
             target = self._target(tx, table)
             require_keys(target)
             added = rows_to_add(replace(target, always_files=True), rows, lambda: self._lake.spark)
@@ -346,6 +357,8 @@ class Table:
             for change in replaced(target, added, lambda without: self._places(tx, without)):
                 tx.apply(change)
             return _apply(tx, added)
+
+        return self._statement(run)
 
     def delete(self, condition: str | Column | None = None, *, alias: str | None = None) -> int:
         """Deletes the rows for which the condition holds; all of them without one. Earlier snapshots keep them.
@@ -363,8 +376,7 @@ class Table:
         """
         if condition is None:
             return self.truncate()
-        with self._change() as (tx, table):
-            return self._delete(tx, table, condition, alias)
+        return self._statement(lambda tx, table: self._delete(tx, table, condition, alias))
 
     def _delete(
         self, tx: Transaction, table: TableDef, condition: str | Column, alias: str | None = None
@@ -413,7 +425,8 @@ class Table:
 
         if not assignments:
             raise InvalidInputError(f'The update of table "{self._name}" assigns no column.')
-        with self._change() as (tx, table):
+
+        def run(tx: Transaction, table: TableDef) -> int:
             virtual = (*HIDDEN, *mentioned(condition, *assignments.values()))
             frame = read(self._lake, (self._schema_name, self._name), virtual, "long", tx)
             frame = _called(frame, alias)
@@ -429,6 +442,8 @@ class Table:
             for each in added:
                 _apply(tx, each)
             return count
+
+        return self._statement(run)
 
     def merge(self, source: DataFrame, on: str | Column, *, merge_schema: bool = False) -> MergeBuilder:
         """Begins a merge; see `MergeBuilder`.
@@ -473,20 +488,17 @@ class Table:
             InvalidInputError: A column is unknown, or a value does not fit; nothing is written.
             ConstraintError: NULL for a NOT NULL column; nothing is written.
         """
-        with self._change() as (tx, table):
+        rows = repeatable(rows)
+
+        def run(tx: Transaction, table: TableDef) -> int:
             if not merge_schema:
                 return self._add_rows(tx, table, rows)
             from ducklake_spark.write.merge_schema import merged, source_of
 
             source = source_of(table, rows)
-            before = copy.deepcopy(tx.edits)
-            try:
-                table = merged(tx, table, source)
-                return self._add_rows(tx, table, source)
-            except BaseException:
-                # The columns are part of the statement: without its rows they are not added either.
-                tx.edits = before
-                raise
+            return self._add_rows(tx, merged(tx, table, source), source)
+
+        return self._statement(run)
 
     def _add_rows(self, tx: Transaction, table: TableDef, rows: Any) -> int:
         return _apply(tx, self._rows_to_add(tx, table, rows))
@@ -561,8 +573,7 @@ class Table:
         then = self._lake.at(version=version, timestamp=timestamp)._pinned
         assert then is not None
         is_own = self._lake._transaction is None
-        with self._change() as (tx, table):
-            restore(self._lake, tx, table, then)
+        self._statement(lambda tx, table: restore(self._lake, tx, table, then))
         return self._lake.version if is_own else None
 
     # The table itself.
@@ -576,8 +587,7 @@ class Table:
         >>> table.name, lake.tables()
         ('u', ['main.u'])
         """
-        with self._change() as (tx, table):
-            ddl.rename_table(tx, table, new_name)
+        self._statement(lambda tx, table: ddl.rename_table(tx, table, new_name))
         self._lake._on_rollback(functools.partial(setattr, self, "_name", self._name))
         self._name = new_name
 
@@ -602,11 +612,14 @@ class Table:
         >>> table.comment
         'all that we know'
         """
-        with self._change() as (tx, table):
+
+        def run(tx: Transaction, table: TableDef) -> None:
             if column is None:
                 ddl.comment_table(tx, table, comment)
             else:
                 ddl.comment_column(tx, table, _path(table, column), comment)
+
+        self._statement(run)
 
     def set_partitioned_by(self, *keys: str) -> None:
         """SET PARTITIONED BY keys such as `region`, `year(at)` or `bucket(16, id)`; for files to come.
@@ -617,8 +630,7 @@ class Table:
         >>> table.partitioned_by
         ['year("at")', 'bucket(16, id)']
         """
-        with self._change() as (tx, table):
-            ddl.set_partitioned_by(tx, table, keys)
+        self._statement(lambda tx, table: ddl.set_partitioned_by(tx, table, keys))
 
     def reset_partitioned_by(self) -> None:
         """RESET PARTITIONED BY.
@@ -630,8 +642,7 @@ class Table:
         >>> table.partitioned_by
         []
         """
-        with self._change() as (tx, table):
-            ddl.reset_partitioned_by(tx, table)
+        self._statement(lambda tx, table: ddl.reset_partitioned_by(tx, table))
 
     def set_sorted_by(self, *keys: str) -> None:
         """SET SORTED BY expressions such as `at DESC NULLS FIRST`; for files to come.
@@ -642,8 +653,7 @@ class Table:
         >>> len(table.sorted_by)
         2
         """
-        with self._change() as (tx, table):
-            ddl.set_sorted_by(tx, table, keys)
+        self._statement(lambda tx, table: ddl.set_sorted_by(tx, table, keys))
 
     def reset_sorted_by(self) -> None:
         """RESET SORTED BY.
@@ -655,8 +665,7 @@ class Table:
         >>> table.sorted_by
         []
         """
-        with self._change() as (tx, table):
-            ddl.reset_sorted_by(tx, table)
+        self._statement(lambda tx, table: ddl.reset_sorted_by(tx, table))
 
     def set_option(self, option: str, value: Any) -> None:
         """Sets an option for this table.
@@ -680,10 +689,8 @@ class Table:
         schema = tx.schema_of(table.schema_id)
         return Target(tx, schema, table, self._lake.data_path, has_row_ids=has_row_ids)
 
-    @contextmanager
-    def _change(self) -> Iterator[tuple[Transaction, TableDef]]:
-        with self._lake._change() as tx:
-            yield tx, self._find(tx)
+    def _statement(self, run: Callable[[Transaction, TableDef], T]) -> T:
+        return self._lake._statement(lambda tx: run(tx, self._find(tx)))
 
 
 def _called(frame: DataFrame, alias: str | None) -> DataFrame:

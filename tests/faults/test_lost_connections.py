@@ -149,7 +149,7 @@ def test_the_rival_takes_the_same_name_while_the_outcome_is_found_out(scene: Sce
 
     thread = threading.Timer(0.3, rival)
     thread.start()
-    with pytest.raises(ConflictError):
+    with pytest.raises(ConflictError), scene.lake.transaction():
         scene.lake.create_table("t", {"a": "int"})
     thread.join()
     scene.assert_versions(1)

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import ducklake_spark
-from ducklake_spark import ConflictError, InvalidInputError, Lake, NotFoundError, reading
+from ducklake_spark import AmbiguousMergeError, ConflictError, InvalidInputError, Lake, NotFoundError, reading
 from ducklake_spark.merge import MergeResult, _Run
 from ducklake_spark.write import matching, rowlevel
 from tests.interop.oracle import Oracle
@@ -181,7 +181,7 @@ def test_merge_refuses_two_source_rows_for_one_target_row(spark: SparkSession, t
         lake.create_table("t", COLUMNS)
         rows(lake, 0, 20)
         source = spark.createDataFrame([(5,), (5,)], "id int")
-        with pytest.raises(ConflictError, match="id = 5"):
+        with pytest.raises(AmbiguousMergeError, match="id = 5"):
             lake["t"].merge(source, "target.id = source.id").when_matched().update({"v": "'x'"}).execute()
         assert lake.version == 2
 

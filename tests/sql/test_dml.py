@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ducklake_spark import ConflictError
+from ducklake_spark import AmbiguousMergeError
 from tests.interop.oracle import Oracle
 from tests.sql.twins import Twins, twins
 
@@ -192,7 +192,7 @@ def test_merges_of_several_clauses_which_the_extension_does_not_have(two: Twins)
     ).collect()
     assert count == 5
     assert two.oracle.execute("FROM ours.t ORDER BY a") == [(2, "kept"), (4, "new"), (9, "alone")]
-    with pytest.raises(ConflictError, match="ambiguous"):
+    with pytest.raises(AmbiguousMergeError, match="ambiguous"):
         sql(
             "MERGE INTO t USING (VALUES (2), (2)) y(a) ON t.a = y.a WHEN MATCHED THEN UPDATE SET b = 'z'",
             "duckdb",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -73,11 +73,21 @@ class Transaction:
         self.written: list[str] = []
         """Files that were written for it; they are removed unless it commits."""
 
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """All that is changed inside, or nothing: when it fails, the transaction is as it was, and so are its files."""
+        edits, info, written = self.edits.copy(), self.info, list(self.written)
+        try:
+            yield
+        except BaseException:
+            self.edits, self.info = edits, info
+            _remove(set(self.written).difference(written))
+            self.written = written
+            raise
+
     def discard(self) -> None:
         """Removes the files that were written; nothing refers to them."""
-        for path in self.written:
-            with suppress(OSError):
-                os.remove(path)
+        _remove(self.written)
         self.written = []
 
     def tidy(self) -> None:
@@ -419,6 +429,12 @@ class Transaction:
             (batch.snapshot_id,),
         )
         return bool(rows) and int(rows[0][0]) == marker and rows[0][1] == batch.changes_made
+
+
+def _remove(paths: Iterable[str]) -> None:
+    for path in paths:
+        with suppress(OSError):
+            os.remove(path)
 
 
 def _insert_inlined(session: Session, statement: InsertInlined) -> None:

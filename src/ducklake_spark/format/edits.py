@@ -7,8 +7,8 @@ ones are given by `rows.build`, anew for each attempt to commit.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar, Union
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Generic, TypeVar, Union
 
 from ducklake_spark.format.changes import ChangeSet
 from ducklake_spark.format.columns import ColumnDef
@@ -245,6 +245,7 @@ Change = Union[  # noqa: UP007 - long
     DeleteRows,
 ]
 
+E = TypeVar("E", bound="Edit[Any]")
 T = TypeVar("T", SchemaDef, TableDef, ViewDef, MacroDef)
 
 
@@ -327,6 +328,18 @@ def _without(batches: list[InlineBatch], places: frozenset[int]) -> list[InlineB
     return result
 
 
+def _copied(edit: E) -> E:
+    """As it is now, with collections of its own."""
+    own: dict[str, Any] = {part.name: _own(getattr(edit, part.name)) for part in fields(edit)}
+    return replace(edit, **own)
+
+
+def _own(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _own(part) for key, part in value.items()}
+    return type(value)(value) if isinstance(value, (list, set)) else value
+
+
 class Edits:
     """All changes of a transaction, object by object, in the order in which the objects were first touched."""
 
@@ -339,6 +352,16 @@ class Edits:
         self.created: list[int] = []
         """Ids of new tables and views, in order."""
         self._local = 0
+
+    def copy(self) -> Edits:
+        """The changes as they are now. What cannot change, above all rows and files, is shared."""
+        made = Edits()
+        made.schemas = {key: _copied(edit) for key, edit in self.schemas.items()}
+        made.tables = {key: _copied(edit) for key, edit in self.tables.items()}
+        made.views = {key: _copied(edit) for key, edit in self.views.items()}
+        made.macros = {key: _copied(edit) for key, edit in self.macros.items()}
+        made.options, made.created, made._local = dict(self.options), list(self.created), self._local
+        return made
 
     def new_id(self) -> int:
         """A local id for a new object."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from sqlglot.errors import SqlglotError
 
 from ducklake_spark.errors import InvalidInputError, NotFoundError
 from ducklake_spark.format.duckdb_sql import Expression
-from ducklake_spark.format.edits import Edits
 from ducklake_spark.format.types import fold
 from ducklake_spark.sql import queries
 from ducklake_spark.sql.grammar_queries import QUERY_DIALECTS, first_line, parse_query_text
@@ -192,21 +190,6 @@ class Context:
     # Transactions.
 
     @contextmanager
-    def one_statement(self) -> Iterator[None]:
-        """All that is changed inside is one snapshot, or part of the running transaction; if it fails, nothing is."""
-        tx = self.lake._transaction
-        if tx is None:
-            with self.lake.transaction():
-                yield
-            return
-        before = _copy(tx.edits)
-        try:
-            yield
-        except BaseException:
-            tx.edits = before
-            raise
-
-    @contextmanager
     def running(self) -> Iterator[None]:
         """A failure inside is one of the rows, not of the statement: as in DuckDB, it ends the transaction."""
         try:
@@ -216,15 +199,6 @@ class Context:
         except BaseException:
             self.lake._abort()
             raise
-
-
-def _copy(edits: Edits) -> Edits:
-    """The changes of a transaction as they are now. What cannot change, above all rows, is not copied."""
-    objects = (edits.schemas, edits.tables, edits.views, edits.macros)
-    fixed: list[Any] = [part for each in objects for edit in each.values() for part in (edit.base, edit.now)]
-    for edit in edits.tables.values():
-        fixed += [*edit.files, *edit.batches, *edit.deletes.values(), *edit.own_deletes.values()]
-    return copy.deepcopy(edits, {id(part): part for part in fixed})
 
 
 def _literal(value: Any) -> exp.Expr:

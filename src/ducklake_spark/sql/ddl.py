@@ -43,54 +43,52 @@ def create_table(context: Context, node: nodes.CreateTable) -> int | None:
         columns = [(column.path[0], _type_text(column)) for column in node.columns]
     else:
         columns, frame = _columns_of(context, context.frame(node.query), node)
-    with context.one_statement():
-        table = context.lake.create_table(
-            name,
-            columns,
-            partitioned_by=node.partitioned_by,
-            sorted_by=[_sort_key(context, key) for key in node.sorted_by],
-            not_null=[column.path[0] for column in node.columns if column.not_null],
-            defaults={
-                column.path[0]: context.default(column.default)
-                for column in node.columns
-                if column.default is not None
-            },
-            comment=node.comment,
-            if_not_exists=node.if_not_exists,
-            or_replace=node.or_replace,
-        )
-        for column in node.columns:
-            if column.comment is not None:
-                table.set_comment(column.comment, column=(column.path[0],))
-        if frame is None:
-            return None
-        with context.running():
-            return table.insert(frame) if node.with_data else 0
+    table = context.lake.create_table(
+        name,
+        columns,
+        partitioned_by=node.partitioned_by,
+        sorted_by=[_sort_key(context, key) for key in node.sorted_by],
+        not_null=[column.path[0] for column in node.columns if column.not_null],
+        defaults={
+            column.path[0]: context.default(column.default)
+            for column in node.columns
+            if column.default is not None
+        },
+        comment=node.comment,
+        if_not_exists=node.if_not_exists,
+        or_replace=node.or_replace,
+    )
+    for column in node.columns:
+        if column.comment is not None:
+            table.set_comment(column.comment, column=(column.path[0],))
+    if frame is None:
+        return None
+    with context.running():
+        return table.insert(frame) if node.with_data else 0
 
 
 def _create_alike(context: Context, name: nodes.Name, node: nodes.CreateTable, model: Table) -> None:
     """CREATE TABLE ... LIKE: columns with what they have, and keys; no rows."""
     columns = model.definition.columns
-    with context.one_statement():
-        table = context.lake.create_table(
-            name,
-            [(column.name, duckdb_name(column.data_type)) for column in columns],
-            partitioned_by=model.partitioned_by,
-            sorted_by=model.sorted_by,
-            not_null=[column.name for column in columns if not column.nulls_allowed],
-            defaults={
-                column.name: Expression(column.default_value)
-                if column.default_value_type == "expression"
-                else column.default_value
-                for column in columns
-                if column.default_value is not None
-            },
-            comment=model.comment,
-            or_replace=node.or_replace,
-        )
-        for column in columns:
-            if column.comment is not None:
-                table.set_comment(column.comment, column=(column.name,))
+    table = context.lake.create_table(
+        name,
+        [(column.name, duckdb_name(column.data_type)) for column in columns],
+        partitioned_by=model.partitioned_by,
+        sorted_by=model.sorted_by,
+        not_null=[column.name for column in columns if not column.nulls_allowed],
+        defaults={
+            column.name: Expression(column.default_value)
+            if column.default_value_type == "expression"
+            else column.default_value
+            for column in columns
+            if column.default_value is not None
+        },
+        comment=model.comment,
+        or_replace=node.or_replace,
+    )
+    for column in columns:
+        if column.comment is not None:
+            table.set_comment(column.comment, column=(column.name,))
 
 
 def _type_text(column: nodes.Column) -> str:
@@ -178,24 +176,19 @@ def _parameters(context: Context, parameters: Sequence[nodes.Parameter]) -> list
 def drop(context: Context, node: nodes.Drop) -> None:
     """DROP; several objects go together or not at all."""
     lake = context.lake
-    with context.one_statement():
-        for name in node.names:
-            if node.kind == "schema":
-                own = context.schema_name(name)
-                lake.drop_schema(own, cascade=node.cascade, if_exists=node.if_exists)
-                if fold(own) == fold(lake.default_schema):
-                    lake._on_rollback(
-                        functools.partial(setattr, lake, "_default_schema", lake.default_schema)
-                    )
-                    lake._default_schema = "main"
-            elif node.kind == "table":
-                lake.drop_table(context.name(name), if_exists=node.if_exists)
-            elif node.kind == "view":
-                lake.drop_view(context.name(name), if_exists=node.if_exists)
-            else:
-                lake.drop_macro(
-                    context.name(name), table=node.kind == "macro table", if_exists=node.if_exists
-                )
+    for name in node.names:
+        if node.kind == "schema":
+            own = context.schema_name(name)
+            lake.drop_schema(own, cascade=node.cascade, if_exists=node.if_exists)
+            if fold(own) == fold(lake.default_schema):
+                lake._on_rollback(functools.partial(setattr, lake, "_default_schema", lake.default_schema))
+                lake._default_schema = "main"
+        elif node.kind == "table":
+            lake.drop_table(context.name(name), if_exists=node.if_exists)
+        elif node.kind == "view":
+            lake.drop_view(context.name(name), if_exists=node.if_exists)
+        else:
+            lake.drop_macro(context.name(name), table=node.kind == "macro table", if_exists=node.if_exists)
 
 
 def comment_on(context: Context, node: nodes.CommentOn) -> None:
@@ -228,10 +221,9 @@ def alter(context: Context, node: nodes.Alter) -> None:
         return
     if node.if_exists and name not in context.lake:
         return
-    with context.one_statement():
-        table = context.lake[name]
-        for action in node.actions:
-            _alter_table(context, table, action)
+    table = context.lake[name]
+    for action in node.actions:
+        _alter_table(context, table, action)
 
 
 def _alter_view(context: Context, node: nodes.Alter, name: nodes.Name) -> None:

@@ -29,20 +29,19 @@ _SAME_ROW = " AND ".join(f"target.{name} <=> source.__ducklake_{name}" for name 
 
 def insert(context: Context, node: nodes.Insert) -> int:
     """INSERT INTO and INSERT OVERWRITE."""
-    with context.one_statement():
-        table = target_of(context, node.name)
-        names = _target_names(table, node)
-        if node.query is None:
-            with context.running():
-                return table.insert([{}])
-        plain = _plain_rows(context, node, table, names)
-        if plain is not None:
-            with context.running():
-                return table.insert(plain)
-        if node.values is not None and any(value is None for row in node.values for value in row):
-            return _insert_with_defaults(context, node, table, names)
-        frame = _frame_of_insert(context, node, table, names)
-        return _store(context, node, table, frame)
+    table = target_of(context, node.name)
+    names = _target_names(table, node)
+    if node.query is None:
+        with context.running():
+            return table.insert([{}])
+    plain = _plain_rows(context, node, table, names)
+    if plain is not None:
+        with context.running():
+            return table.insert(plain)
+    if node.values is not None and any(value is None for row in node.values for value in row):
+        return _insert_with_defaults(context, node, table, names)
+    frame = _frame_of_insert(context, node, table, names)
+    return _store(context, node, table, frame)
 
 
 def _plain_rows(
@@ -212,21 +211,20 @@ def _insert_with_defaults(context: Context, node: nodes.Insert, table: Table, na
 
 def update(context: Context, node: nodes.Update) -> int:
     """UPDATE; with FROM, each row takes its values from the one row that matches it."""
-    with context.one_statement():
-        table = target_of(context, node.name)
-        assigned = _assigned(table, node.assignments, node.alias)
-        if node.source is not None or node.ctes is not None:
-            return _update_from(context, node, table, assigned)
-        with ExitStack() as stack:
-            condition = _condition(context, stack, node.where)
-            texts = [stack.enter_context(context.expression(piece)) for piece in assigned.values()]
-            frame = _checked(context, table, node.alias, condition, *texts)
-            values = {
-                _key(path): fitted(context, frame, text, Assigned(table, path))
-                for path, text in zip(assigned, texts, strict=True)
-            }
-            with context.running():
-                return table.update(values, condition, alias=node.alias)
+    table = target_of(context, node.name)
+    assigned = _assigned(table, node.assignments, node.alias)
+    if node.source is not None or node.ctes is not None:
+        return _update_from(context, node, table, assigned)
+    with ExitStack() as stack:
+        condition = _condition(context, stack, node.where)
+        texts = [stack.enter_context(context.expression(piece)) for piece in assigned.values()]
+        frame = _checked(context, table, node.alias, condition, *texts)
+        values = {
+            _key(path): fitted(context, frame, text, Assigned(table, path))
+            for path, text in zip(assigned, texts, strict=True)
+        }
+        with context.running():
+            return table.update(values, condition, alias=node.alias)
 
 
 def _checked(context: Context, table: Table, alias: str, condition: str | None, *texts: str) -> DataFrame:
@@ -301,17 +299,16 @@ def _matches(
 
 def delete(context: Context, node: nodes.Delete) -> int:
     """DELETE; with USING, the rows that match a row of another table."""
-    with context.one_statement():
-        table = target_of(context, node.name)
-        if node.source is not None or node.ctes is not None:
-            found = _matches(context, node, table, ())
-            with context.running():
-                return table.merge(found, _SAME_ROW).when_matched().delete().execute().deleted
-        with ExitStack() as stack:
-            condition = _condition(context, stack, node.where)
-            _checked(context, table, node.alias, condition)
-            with context.running():
-                return table.delete(condition, alias=node.alias)
+    table = target_of(context, node.name)
+    if node.source is not None or node.ctes is not None:
+        found = _matches(context, node, table, ())
+        with context.running():
+            return table.merge(found, _SAME_ROW).when_matched().delete().execute().deleted
+    with ExitStack() as stack:
+        condition = _condition(context, stack, node.where)
+        _checked(context, table, node.alias, condition)
+        with context.running():
+            return table.delete(condition, alias=node.alias)
 
 
 def truncate(context: Context, node: nodes.Truncate) -> int:

@@ -29,7 +29,7 @@ _WHEN = {
 
 def merge(context: Context, node: nodes.Merge) -> int:
     """MERGE INTO: how many rows were inserted, updated and deleted."""
-    with context.one_statement(), ExitStack() as stack:
+    with ExitStack() as stack:
         return _Merge(context, node, stack).run()
 
 

@@ -69,11 +69,16 @@ def _counted(lake: Lake, count: int | None) -> DataFrame:
 
 
 def _execute(context: Context, node: nodes.Node) -> DataFrame | int | None:
-    found: DataFrame | int | None = _EXECUTE[type(node)](context, node)
+    found: DataFrame | int | None
+    if type(node) in _CHANGES:
+        # Sources and conditions are planned inside: a second attempt reads the newest snapshot too.
+        found = context.lake._statement(lambda _: _CHANGES[type(node)](context, node))
+    else:
+        found = _OTHERS[type(node)](context, node)
     return found
 
 
-_EXECUTE: dict[type, Callable[[Context, Any], Any]] = {
+_CHANGES: dict[type, Callable[[Context, Any], Any]] = {
     nodes.CreateSchema: ddl.create_schema,
     nodes.CreateTable: ddl.create_table,
     nodes.CreateView: ddl.create_view,
@@ -86,6 +91,10 @@ _EXECUTE: dict[type, Callable[[Context, Any], Any]] = {
     nodes.Delete: dml.delete,
     nodes.Merge: merges.merge,
     nodes.Truncate: dml.truncate,
+}
+"""Statements that change the lake: each is one snapshot, or a part of the running transaction."""
+
+_OTHERS: dict[type, Callable[[Context, Any], Any]] = {
     nodes.Transaction: calls.transaction,
     nodes.Use: calls.use,
     nodes.Call: calls.call,
