@@ -20,8 +20,10 @@ from ducklake_spark.errors import (
     ReadOnlyError,
     RetryLimitError,
     SnapshotNotFoundError,
+    SparkUnavailableError,
     TransactionError,
     TypeChangeError,
+    WorkerError,
 )
 from ducklake_spark.format.duckdb_sql import Expression
 from ducklake_spark.lake import Lake
@@ -50,9 +52,11 @@ __all__ = [
     "ReadOnlyError",
     "RetryLimitError",
     "SnapshotNotFoundError",
+    "SparkUnavailableError",
     "Table",
     "TransactionError",
     "TypeChangeError",
+    "WorkerError",
     "__version__",
     "attach",
 ]
