@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pyarrow as pa
 import pyspark.sql.types as spark_types
 from pyspark.sql import functions as F
 
@@ -96,19 +97,17 @@ def _matching(target: Target, frame: Any, values: Iterable[Values]) -> Any:
         stored.append((column.name, stored_sql(f"c{place}", travels, column.data_type)))
     keys = tuple(key.sql for key in encoded_keys(table))
     names = [f"k{i}" for i in range(len(keys))]
-    texts = [spark_types.StructField(name, spark_types.StringType()) for name in names]
+    added = [spark_types.StructField(name, spark_types.StringType()) for name in names]
     hidden = [frame.schema[name] for name in PLACE]
     shown = map_in_arrow(
         frame.select(*(F.col(name) for name in PLACE), *sent),
         AddKeyTexts(PLACE, tuple((quote(name), sql) for name, sql in stored), keys),
-        spark_types.StructType([*hidden, *texts]),
+        spark_types.StructType([*hidden, *added]),
     )
-    # Python rows, few: as many as partitions.
+    # Few: as many as partitions.
+    texts = zip(*values, strict=True)
     wanted = frame.sparkSession.createDataFrame(
-        [tuple(value) for value in values],
-        spark_types.StructType(
-            [spark_types.StructField(f"w{i}", spark_types.StringType()) for i in range(len(keys))]
-        ),
+        pa.table({f"w{i}": pa.array(column, pa.string()) for i, column in enumerate(texts)})
     )
     same = [F.col(name).eqNullSafe(F.col(f"w{i}")) for i, name in enumerate(names)]
     condition = same[0]
