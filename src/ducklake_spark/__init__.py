@@ -21,8 +21,10 @@ from ducklake_spark.errors import (
     ReadOnlyError,
     RetryLimitError,
     SnapshotNotFoundError,
+    SparkUnavailableError,
     TransactionError,
     TypeChangeError,
+    WorkerError,
 )
 from ducklake_spark.format.duckdb_sql import Expression
 from ducklake_spark.lake import Lake
@@ -52,9 +54,11 @@ __all__ = [
     "ReadOnlyError",
     "RetryLimitError",
     "SnapshotNotFoundError",
+    "SparkUnavailableError",
     "Table",
     "TransactionError",
     "TypeChangeError",
+    "WorkerError",
     "__version__",
     "attach",
 ]

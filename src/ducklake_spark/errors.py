@@ -66,6 +66,14 @@ class FileError(DuckLakeError):
     """A file of the lake is gone, or is not what the catalog says."""
 
 
+class SparkUnavailableError(DuckLakeError):
+    """Spark is needed and cannot be started: most often there is no Java. Nothing was changed."""
+
+
+class WorkerError(DuckLakeError):
+    """Spark's Python workers lack something that is needed there. Nothing was written."""
+
+
 class ReadOnlyError(DuckLakeError):
     """The lake was attached read-only, or at an older snapshot."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
+from ducklake_spark.answers import answer
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.inventory import Size, sizes
 from ducklake_spark.catalog.tables import LIVE
@@ -43,7 +44,8 @@ def table_info(lake: Lake) -> DataFrame:
         )
         for table in sorted(tx.all_tables(), key=lambda table: table.table_id)
     ]
-    return lake.spark.createDataFrame(
+    return answer(
+        lake,
         rows,
         "table_name string, schema_id bigint, table_id bigint, table_uuid string, file_count bigint, "
         "file_size_bytes bigint, delete_file_count bigint, delete_file_size_bytes bigint",
@@ -84,7 +86,7 @@ def detail(table: Table) -> DataFrame:
         size.inlined_rows,
         size.rows,
     )
-    return lake.spark.createDataFrame([row], _DETAIL)
+    return answer(lake, [row], _DETAIL)
 
 
 def list_files(lake: Lake, name: Name) -> DataFrame:
@@ -93,7 +95,8 @@ def list_files(lake: Lake, name: Name) -> DataFrame:
     schema, own = lake._resolve(tx, name)
     table = ddl.get_table(tx, schema, own)
     rows = [_file(row, table_path(lake, schema, table)) for row in _file_rows(tx, table)]
-    return lake.spark.createDataFrame(
+    return answer(
+        lake,
         rows,
         "data_file string, data_file_size_bytes bigint, data_file_footer_size bigint, "
         "data_file_encryption_key binary, delete_file string, delete_file_size_bytes bigint, "

@@ -10,6 +10,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ducklake_spark import interrupts
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.indexes import ensure_indexes
 from ducklake_spark.catalog.snapshot import (
@@ -290,9 +291,12 @@ class Lake:
             from ducklake_spark.write.inline import settle
 
             settle(transaction)
-        committed = transaction.commit()
-        if transaction.written:
-            transaction.tidy()
+        with interrupts.held():
+            committed = transaction.commit()
+            wrote = bool(transaction.written)
+            if wrote:
+                transaction.tidy()  # now the files belong to the lake, whatever ends this statement
+        if wrote:
             ensure_indexes(self._store)
         if committed is not None:
             self._last_committed = committed
@@ -1045,7 +1049,10 @@ class Lake:
         >>> lake.snapshots().select("snapshot_id", "changes").collect()[-1]
         Row(snapshot_id=1, changes={'schemas_created': ['s']})
         """
-        return self.spark.createDataFrame(
+        from ducklake_spark.answers import answer
+
+        return answer(
+            self,
             self._snapshot_values(),
             "snapshot_id bigint, snapshot_time timestamp, schema_version bigint, changes map<string, array<string>>, "
             "author string, commit_message string, commit_extra_info string",
@@ -1084,7 +1091,9 @@ class Lake:
         >>> getfixture("lake").current_snapshot().collect()
         [Row(id=0)]
         """
-        return self.spark.createDataFrame([(self.version,)], "id bigint")
+        from ducklake_spark.answers import answer
+
+        return answer(self, [(self.version,)], "id bigint")
 
     def last_committed_snapshot(self) -> DataFrame:
         """The id of the last snapshot that this handle committed, or NULL, as one row.
@@ -1094,7 +1103,9 @@ class Lake:
         >>> lake.last_committed_snapshot().collect()
         [Row(id=1)]
         """
-        return self.spark.createDataFrame([(self._last_committed,)], "id bigint")
+        from ducklake_spark.answers import answer
+
+        return answer(self, [(self._last_committed,)], "id bigint")
 
     def options(self) -> DataFrame:
         """The options that are set, with the columns and values of the extension's `options()`.
@@ -1116,8 +1127,12 @@ class Lake:
                 entry = f"{schemas[table.schema_id].name}.{table.name}" if table is not None else None
             description = OPTIONS[key].description if key in OPTIONS else None
             rows.append((key, description, value, (scope or "global").upper(), entry))
-        return self.spark.createDataFrame(
-            rows, "option_name string, description string, value string, scope string, scope_entry string"
+        from ducklake_spark.answers import answer
+
+        return answer(
+            self,
+            rows,
+            "option_name string, description string, value string, scope string, scope_entry string",
         )
 
     def settings(self) -> DataFrame:
@@ -1127,8 +1142,10 @@ class Lake:
         [Row(catalog_type='duckdb')]
         """
         from ducklake_spark import __version__
+        from ducklake_spark.answers import answer
 
-        return self.spark.createDataFrame(
+        return answer(
+            self,
             [(self._store.kind, __version__, self.data_path)],
             "catalog_type string, extension_version string, data_path string",
         )
@@ -1191,7 +1208,9 @@ class Lake:
             for row in self._store.query(f"SELECT {selected} FROM {name}")
         ]
         columns = (f"{column.name} {kind}" for column, kind in zip(definition.columns, types, strict=True))
-        return self.spark.createDataFrame(rows, ", ".join(columns))
+        from ducklake_spark.answers import answer
+
+        return answer(self, rows, ", ".join(columns))
 
 
 def _commit_info(author: str | None, message: str | None, extra_info: str | None) -> CommitInfo:

@@ -31,6 +31,7 @@ from ducklake_spark.write.rowlevel import (
     mentioned,
     versions_to_add,
 )
+from ducklake_spark.write.workers import require_workers
 
 if TYPE_CHECKING:
     from ducklake_spark.catalog.transaction import Transaction
@@ -290,6 +291,7 @@ class _Run:
             )
         if not parts:
             return None
+        require_workers(self.frame.sparkSession)
         found = functools.reduce(lambda one, other: one.unionByName(other), parts).localCheckpoint()
         if {"matched", "not matched"} <= kinds:
             self.matched = found.where(F.col(_NUMBER).isNotNull()).select(F.col(_NUMBER).alias(_COUNT))

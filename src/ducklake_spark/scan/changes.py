@@ -31,7 +31,7 @@ from ducklake_spark.scan.recipe import (
     Recipe,
     recipe,
 )
-from ducklake_spark.scan.relation import IndexedFile, is_classic, relation
+from ducklake_spark.scan.relation import IndexedFile, empty_frame, is_classic, relation
 from ducklake_spark.scan.sources import with_source
 from ducklake_spark.scan.types import user_type
 
@@ -186,8 +186,7 @@ class ChangeReader:
         schema = spark_types.StructType(
             [spark_types.StructField(name, types[source]) for name, source in fields]
         )
-        empty: list[Any] = []
-        return self.spark.createDataFrame(empty, schema)
+        return empty_frame(self.spark, schema)
 
     # Rows of files and of the catalog: columns c0 .., row id, snapshot of the change
 

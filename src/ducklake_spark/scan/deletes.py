@@ -23,6 +23,14 @@ def vector_positions(data: bytes, where: str) -> list[int]:
         DuckLakeError: The bytes are not a deletion vector.
     """
     try:
+        return bitmap_positions(data)
+    except ValueError as error:
+        raise DuckLakeError(f"The deletion vector {where} is damaged: {error}.") from error
+
+
+def bitmap_positions(data: bytes) -> list[int]:
+    """The same for workers, which do not have the package's errors: damage is a ValueError."""
+    try:
         length = int.from_bytes(data[:4], "big")
         body, checksum = data[4 : 4 + length], data[4 + length : 8 + length]
         if body[:4] != _MAGIC or zlib.crc32(body) != int.from_bytes(checksum, "big"):
@@ -34,8 +42,8 @@ def vector_positions(data: bytes, where: str) -> list[int]:
             values, position = _bitmap(body, position + 4)
             found += [high << 32 | value for value in values]
         return found
-    except (ValueError, struct.error) as error:
-        raise DuckLakeError(f"The deletion vector {where} is damaged: {error}.") from error
+    except struct.error as error:
+        raise ValueError(str(error)) from error
 
 
 def _bitmap(data: bytes, start: int) -> tuple[list[int], int]:

@@ -36,6 +36,7 @@ from ducklake_spark.scan.recipe import (
 from ducklake_spark.scan.relation import (
     FileSource,
     calls_are_folded,
+    empty_frame,
     is_classic,
     numbers,
     relation,
@@ -232,7 +233,7 @@ class _Reader:
         if self.pending.inlined is not None:
             frames.append(self._with_virtual_inlined(self.pending.inlined, None))
         if not frames:
-            return self.spark.createDataFrame([], self._schema())
+            return empty_frame(self.spark, self._schema())
         return functools.reduce(DataFrame.unionAll, frames)
 
     def _schema(self) -> spark_types.StructType:

@@ -81,6 +81,16 @@ def is_classic(spark: SparkSession) -> bool:
     return hasattr(spark, "_jsparkSession")
 
 
+def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
+    """A DataFrame without rows. One that is made of Python rows, even of none, runs Python workers."""
+    if not is_classic(spark):
+        return spark.createDataFrame([], schema)
+    jvm: Any = spark.sparkContext._jvm
+    session = spark._jsparkSession
+    rows = session.createDataFrame(jvm.java.util.ArrayList(), session.parseDataType(schema.json()))
+    return DataFrame(rows, spark)
+
+
 def prepare(spark: SparkSession) -> None:
     """Sets the one setting that a session must have.
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark import info
+from ducklake_spark.answers import answer
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.format import paths
 from ducklake_spark.format.changes import ChangeSet, parse_changes
@@ -37,8 +38,10 @@ def history(lake: Lake, tx: Transaction, schema: SchemaDef, table: TableDef) -> 
     for snapshot_id, micros, *_ in _snapshot_rows(lake, tx, table):
         rows.append((EPOCH + timedelta(microseconds=int(micros)), snapshot_id, parent, True))
         parent = snapshot_id
-    return lake.spark.createDataFrame(
-        rows, "made_current_at timestamp, snapshot_id bigint, parent_id bigint, is_current_ancestor boolean"
+    return answer(
+        lake,
+        rows,
+        "made_current_at timestamp, snapshot_id bigint, parent_id bigint, is_current_ancestor boolean",
     )
 
 
@@ -89,7 +92,8 @@ def files(lake: Lake, tx: Transaction, schema: SchemaDef, table: TableDef) -> Da
         for content, found in ((0, data), (1, deletes))
         for i, path, relative, kind, count, size, begin in found
     ]
-    return lake.spark.createDataFrame(
+    return answer(
+        lake,
         rows,
         "content int, file_path string, file_format string, partition map<string, string>, record_count bigint, "
         "file_size_in_bytes bigint, data_file_id bigint, begin_snapshot bigint",
@@ -110,7 +114,8 @@ def partitions(lake: Lake, tx: Transaction, schema: SchemaDef, table: TableDef) 
         for place, number in enumerate((int(records), 1, int(size))):
             total[place] += number
     rows = [(dict(key), *total) for key, total in counted.items()]
-    return lake.spark.createDataFrame(
+    return answer(
+        lake,
         rows,
         "partition map<string, string>, record_count bigint, file_count bigint, "
         "total_data_file_size_in_bytes bigint",

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from ducklake_spark import attached
+from ducklake_spark.answers import answer
 from ducklake_spark.errors import DuckLakeError, InvalidInputError, NotFoundError, did_you_mean
 from ducklake_spark.format.types import fold
 
@@ -176,7 +177,7 @@ def _set_commit_message(lake: Lake, values: dict[str, Any]) -> DataFrame:
 
 
 def _success(lake: Lake) -> DataFrame:
-    return lake.spark.createDataFrame([], "Success boolean")
+    return answer(lake, [], "Success boolean")
 
 
 _FEED = ("table_name", "start_snapshot", "end_snapshot")

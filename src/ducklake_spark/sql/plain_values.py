@@ -1,8 +1,10 @@
-"""VALUES that are nothing but numbers, texts and NULL: they are rows already, and need no Spark job to become some."""
+"""VALUES of numbers, texts, dates and NULL alone: they are rows already, and need no Spark job to become some."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -16,6 +18,7 @@ from ducklake_spark.sql.nodes import Piece
 _MOST = 2000
 """More values than this are read faster by Spark."""
 _INTEGERS = frozenset({f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)})
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _OTHER = object()
 """What a value is that only Spark can compute or cast."""
 
@@ -52,6 +55,8 @@ def _value(context: Context, piece: Piece, data_type: DataType) -> Any:
         return None
     if isinstance(tree, exp.Boolean) and sign == 1:
         return bool(tree.this) if data_type.name == "boolean" else _OTHER
+    if isinstance(tree, exp.Cast) and sign == 1:
+        return _date(tree) if data_type.name == "date" else _OTHER
     if not isinstance(tree, exp.Literal):
         return _OTHER
     text = str(tree.this)
@@ -68,6 +73,17 @@ def _value(context: Context, piece: Piece, data_type: DataType) -> Any:
     if data_type.name == "decimal" and (whole + fraction).isdigit() and len(fraction) <= _scale(data_type):
         return sign * Decimal(text)
     return _OTHER
+
+
+def _date(tree: exp.Cast) -> Any:
+    """The value of `DATE '2026-01-31'`; whatever else is written only Spark reads."""
+    text = str(tree.this.this) if isinstance(tree.this, exp.Literal) and tree.this.is_string else ""
+    if not tree.to.is_type(exp.DataType.Type.DATE) or _DATE.fullmatch(text) is None:
+        return _OTHER
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return _OTHER
 
 
 def _scale(data_type: DataType) -> int:

@@ -8,6 +8,7 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ducklake_spark.answers import answer
 from ducklake_spark.catalog import ddl as catalog_ddl
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.columns import ColumnDef, resolve
@@ -18,7 +19,6 @@ from ducklake_spark.format.types import NESTED, fold
 from ducklake_spark.scan import relation
 from ducklake_spark.schema import data_type_of
 from ducklake_spark.sql import nodes
-from ducklake_spark.sql.answers import answer
 from ducklake_spark.sql.context import Context
 from ducklake_spark.sql.grammar_queries import parse_query_text
 from ducklake_spark.sql.queries import spark_sql
@@ -40,7 +40,7 @@ def show(context: Context, node: nodes.Show) -> DataFrame:
 
 
 def _frame(context: Context, rows: Iterable[Sequence[Any]], columns: str) -> DataFrame:
-    return answer(context.lake.spark, rows, columns)
+    return answer(context.lake, rows, columns)
 
 
 def _matching(names: Iterable[str], pattern: str | None) -> list[str]:

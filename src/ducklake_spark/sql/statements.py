@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ducklake_spark.answers import answer
 from ducklake_spark.errors import ConstraintError, DuckLakeError, InvalidInputError
 from ducklake_spark.sql import calls, ddl, dml, merges, nodes, show
-from ducklake_spark.sql.answers import answer
 from ducklake_spark.sql.context import Context
 from ducklake_spark.sql.grammar import LakeStatement
 from ducklake_spark.sql.grammar_queries import first_line
@@ -65,7 +65,7 @@ def _message(error: Exception) -> str:
 
 def _counted(lake: Lake, count: int | None) -> DataFrame:
     """The answer to a change: one row with the number of rows, or none when it is not about rows."""
-    return answer(lake.spark, [] if count is None else [(count,)], "Count bigint")
+    return answer(lake, [] if count is None else [(count,)], "Count bigint")
 
 
 def _execute(context: Context, node: nodes.Node) -> DataFrame | int | None:

@@ -28,16 +28,18 @@ from ducklake_spark.format.options import DEFAULT_TARGET_FILE_SIZE
 from ducklake_spark.format.statistics import WIDE_INTEGERS, ColumnStats, geometry_stats
 from ducklake_spark.format.types import duckdb_name, quote
 from ducklake_spark.scan import storage
+from ducklake_spark.workers.encode import FAILURE_MARK, NULL_REASON, EncodedColumn, Encoding
 from ducklake_spark.write import spark_encoder
-from ducklake_spark.write.encode import FAILURE_MARK, NULL_REASON, EncodedColumn, Encoding
 from ducklake_spark.write.expressions import carried, check_assignable, nullable, stored_sql
 from ducklake_spark.write.inline import inline_rows, misfit_error, not_null_error
 from ducklake_spark.write.keys import encoded_keys, together
 from ducklake_spark.write.local import LocalRows, local_rows
 from ducklake_spark.write.variants import variant_column_stats
+from ducklake_spark.write.workers import map_in_arrow, require_workers
 
 _ONE_TASK = 10_000
 """Rows that are surely no more than these are written by one task: a file each of several would be too small."""
+_RESULT = "path string, info string"
 _COUNTED = ("timetz", "interval", "variant")
 """Types whose NULLs DuckDB's statistics do not count."""
 
@@ -330,11 +332,13 @@ def _job(target: Target) -> Iterator[str]:
 def _write_files(target: Target, prepared: Any, fields: Fields, limit: int) -> Added:
     table = target.table
     places = {column.column_id: place for column, place in _places(target, fields).items()}
+    row_id = (ROW_ID, _ROW_ID_FIELD) if target.has_row_ids else None
+    planned = spark_encoder.plan(
+        table, prepared, fields, places, target.option, lambda: _row_size(target), row_id
+    )
+    if planned is None:
+        require_workers(prepared.sparkSession)
     with _job(target) as job:
-        row_id = (ROW_ID, _ROW_ID_FIELD) if target.has_row_ids else None
-        planned = spark_encoder.plan(
-            table, prepared, fields, places, target.option, lambda: _row_size(target), row_id
-        )
         if planned is not None:
             return _write_by_spark(target, planned, job, limit)
         encoding = _encoding(target, fields, job, limit)
@@ -405,7 +409,7 @@ def _results(batches: Iterable[pa.RecordBatch]) -> Iterable[tuple[str, str]]:
 
 def _run(target: Target, frame: Any, encoding: Encoding) -> list[tuple[str, str]]:
     def run() -> list[tuple[str, str]]:
-        return [tuple(row) for row in frame.mapInArrow(encoding, "path string, info string").collect()]
+        return [tuple(row) for row in map_in_arrow(frame, encoding, _RESULT).collect()]
 
     return _explained(target, run)
 

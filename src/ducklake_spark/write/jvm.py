@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.pandas.functions import pandas_udf
+from pyspark.util import PythonEvalType
 
 _MURMUR3 = "org.apache.commons.codec.digest.MurmurHash3"
 
@@ -76,3 +78,29 @@ def _seq(jvm: Any, *items: Any) -> Any:
     for item in items:
         found.add(item)
     return jvm.scala.jdk.javaapi.CollectionConverters.asScala(found).toSeq()
+
+
+def map_in_arrow_on(
+    python: str, frame: DataFrame, function: Any, schema: Any, environment: Mapping[str, str]
+) -> DataFrame:
+    """`frame.mapInArrow`, with workers that run this Python with these environment variables.
+
+    Spark notes the executable of the context in each function when it is handed over. It is changed in the function
+    alone: to change the context, even for a moment, would change functions that other threads make.
+    """
+    made: Any = pandas_udf
+    udf = made(function, schema, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)._unwrapped
+    context = frame.sparkSession.sparkContext
+    if environment or context.pythonExec != python:
+        variables = {**context.environment, **environment}
+        function = _copied(udf._judf.func(), pythonExec=python, envVars=variables)
+        udf._judf_placeholder = _copied(udf._judf, func=function)
+    rows = udf(*(frame[name] for name in frame.columns))
+    return DataFrame(frame._jdf.mapInArrow(rows._jc, False, None), frame.sparkSession)
+
+
+def _copied(product: Any, **changes: Any) -> Any:
+    """A Scala case object with other values, whatever fields it has in this version of Spark."""
+    fields = range(product.productArity())
+    values = {product.productElementName(i): product.productElement(i) for i in fields}
+    return product.copy(*(values | changes).values())

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-import duckdb
-import pyarrow as pa
 import pyspark.sql.types as spark_types
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -17,8 +14,10 @@ from ducklake_spark.format.objects import TableDef
 from ducklake_spark.format.partitioning import PartitionKey
 from ducklake_spark.format.types import Decimal, Map, quote, walk
 from ducklake_spark.scan.types import micros_to_ntz
+from ducklake_spark.workers.encode import EncodedKey
+from ducklake_spark.workers.keys import AddBuckets
 from ducklake_spark.write import buckets, jvm
-from ducklake_spark.write.encode import EncodedKey
+from ducklake_spark.write.workers import map_in_arrow
 
 _PARTS = {"year": F.year, "month": F.month, "day": F.dayofmonth, "hour": F.hour}
 _LONGS = frozenset({"boolean", "int8", "int16", "int32", "int64"})
@@ -142,7 +141,7 @@ def together(table: TableDef, prepared: Any, places: Mapping[int, int], values: 
     if staged:
         added = [spark_types.StructField(name, spark_types.IntegerType()) for name in staged]
         schema = spark_types.StructType([*prepared.schema.fields, *added])
-        prepared = prepared.mapInArrow(_Stage(tuple(staged.items())), schema)
+        prepared = map_in_arrow(prepared, AddBuckets(tuple(staged.items())), schema)
     names = [*helpers, *staged]
     if not names:
         return prepared
@@ -155,26 +154,3 @@ def _stored(arriving: Column, column: ColumnDef) -> Column:
     if isinstance(data_type, Decimal):
         return arriving.try_cast(f"decimal({data_type.precision},{data_type.scale})")
     return arriving
-
-
-@dataclass(frozen=True)
-class _Stage:
-    """Adds the numbers of buckets to the rows in the workers, for types whose hash Spark cannot compute."""
-
-    columns: tuple[tuple[str, str], ...]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        connection = duckdb.connect(":memory:", config={"threads": 1})
-        connection.execute("SET TimeZone = 'UTC'")
-        buckets.register(connection)
-        asked = ", ".join(f"CAST({sql} AS INTEGER) AS {name}" for name, sql in self.columns)
-        for batch in batches:
-            connection.register("arriving", batch)
-            found = connection.execute(f"SELECT {asked} FROM arriving").to_arrow_table()
-            arrays = [*batch.columns, *(column.combine_chunks() for column in found.columns)]
-            arrays = [
-                pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
-                for array in arrays
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, names=[*batch.schema.names, *found.column_names])
-        connection.close()

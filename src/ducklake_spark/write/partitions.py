@@ -7,11 +7,9 @@ texts of key values that the encoder writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyspark.sql.types as spark_types
 from pyspark.sql import functions as F
@@ -23,11 +21,12 @@ from ducklake_spark.format.edits import DeleteRows, InsertFiles
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import is_local
 from ducklake_spark.format.types import quote
-from ducklake_spark.write import buckets
+from ducklake_spark.workers.keys import AddKeyTexts
 from ducklake_spark.write.expressions import carried, stored_sql
 from ducklake_spark.write.insert import Target
 from ducklake_spark.write.keys import encoded_keys, table_keys
 from ducklake_spark.write.rowlevel import PLACE, delete_matching, inlined_delete_counts
+from ducklake_spark.write.workers import map_in_arrow
 
 Values = tuple[str | None, ...]
 
@@ -98,48 +97,20 @@ def _matching(target: Target, frame: Any, values: Iterable[Values]) -> Any:
         stored.append((column.name, stored_sql(f"c{place}", travels, column.data_type)))
     keys = tuple(key.sql for key in encoded_keys(table))
     names = [f"k{i}" for i in range(len(keys))]
-    texts = [spark_types.StructField(name, spark_types.StringType()) for name in names]
+    added = [spark_types.StructField(name, spark_types.StringType()) for name in names]
     hidden = [frame.schema[name] for name in PLACE]
-    shown = frame.select(*(F.col(name) for name in PLACE), *sent).mapInArrow(
-        _KeyTexts(tuple(stored), keys), spark_types.StructType([*hidden, *texts])
+    shown = map_in_arrow(
+        frame.select(*(F.col(name) for name in PLACE), *sent),
+        AddKeyTexts(PLACE, tuple((quote(name), sql) for name, sql in stored), keys),
+        spark_types.StructType([*hidden, *added]),
     )
-    # Python rows, few: as many as partitions.
+    # Few: as many as partitions.
+    texts = zip(*values, strict=True)
     wanted = frame.sparkSession.createDataFrame(
-        [tuple(value) for value in values],
-        spark_types.StructType(
-            [spark_types.StructField(f"w{i}", spark_types.StringType()) for i in range(len(keys))]
-        ),
+        pa.table({f"w{i}": pa.array(column, pa.string()) for i, column in enumerate(texts)})
     )
     same = [F.col(name).eqNullSafe(F.col(f"w{i}")) for i, name in enumerate(names)]
     condition = same[0]
     for part in same[1:]:
         condition = condition & part
     return shown.join(F.broadcast(wanted), condition, "left_semi").select(*PLACE)
-
-
-@dataclass(frozen=True)
-class _KeyTexts:
-    """Adds the texts of partition keys to the rows, in the workers, as the encoder computes them."""
-
-    columns: tuple[tuple[str, str], ...]
-    keys: tuple[str, ...]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        stored = ", ".join(f"{sql} AS {quote(name)}" for name, sql in self.columns)
-        keys = ", ".join(f"{sql} AS k{i}" for i, sql in enumerate(self.keys))
-        with duckdb.connect(":memory:", config={"threads": 1}) as connection:
-            connection.execute("SET TimeZone = 'UTC'")
-            buckets.register(connection)
-            for batch in batches:
-                connection.register("arriving", batch)
-                found = connection.execute(
-                    f"SELECT {keys} FROM (SELECT {stored} FROM arriving)"
-                ).to_arrow_table()
-                arrays = [
-                    *batch.columns[: len(PLACE)],
-                    *(
-                        pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
-                        for column in found.columns
-                    ),
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, names=[*PLACE, *found.column_names])

@@ -23,8 +23,9 @@ from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.format.statistics import ColumnStats
 from ducklake_spark.format.types import Decimal, Struct, duckdb_name, quote
-from ducklake_spark.write import buckets, jvm
-from ducklake_spark.write.encode import FAILURE_MARK, NULL_REASON, hive_folder
+from ducklake_spark.workers.buckets import register
+from ducklake_spark.workers.encode import FAILURE_MARK, NULL_REASON, hive_folder
+from ducklake_spark.write import jvm
 from ducklake_spark.write.footers import Footer, read_footers
 from ducklake_spark.write.keys import SHUFFLE_PARTITIONS, encoded_keys, key_column, table_keys
 
@@ -368,7 +369,7 @@ def _partition_values(
     keys = encoded_keys(table)
     if not keys:
         return {}
-    buckets.register(connection)
+    register(connection)
     asked = ", ".join(key.sql for key in keys)
     rows = connection.execute(
         f"SELECT filename, {asked} FROM read_parquet(?, filename = true, file_row_number = true, "

@@ -21,7 +21,7 @@ from urllib.parse import quote as url_quote
 import duckdb
 import pyarrow as pa
 
-from ducklake_spark.write import buckets
+from ducklake_spark.workers.buckets import register
 
 FAILURE_MARK = "ducklake-spark failure: "
 """Stands before a JSON text in the exceptions of workers, so that the driver can say what went wrong."""
@@ -84,7 +84,7 @@ class Encoding:
             )
             connection.execute("SET TimeZone = 'UTC'")
             if self.keys:
-                buckets.register(connection)
+                register(connection)
             # Each attempt of a task has a folder of its own, so that one which is repeated leaves nothing behind.
             # Not `makedirs`: the folder of the job is gone when the driver has given up.
             staging = os.path.join(self.folder, f"task-{uuid.uuid4()}")
