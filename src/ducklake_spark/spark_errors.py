@@ -31,7 +31,7 @@ from ducklake_spark.errors import (
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """With these PySpark logs each error as a page of JSON while it makes the exception."""
 _HIDDEN = ("__ducklake", "_ducklake_internal")
-_NO_COLUMN = ("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD", "FIELD_NOT_FOUND")
+_NO_COLUMN = ("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")
 _LONGEST = 250
 _KEPT_FOLDERS = 10_000
 
@@ -132,9 +132,18 @@ def not_found_column(error: Any) -> tuple[str, list[str]] | None:
         return None
     parameters = error.getMessageParameters() or {}
     name = _plain_name(str(parameters.get("objectName") or parameters.get("fieldName") or "?"))
-    listed = str(parameters.get("proposal") or parameters.get("fields") or "")
-    near = [_plain_name(each) for each in re.findall(r"(?:`(?:[^`]|``)*`\.?)+", listed)]
-    return name, [each for each in near if not each.startswith(_HIDDEN)]
+    return name, [each for each in _names_in(parameters.get("proposal")) if not each.startswith(_HIDDEN)]
+
+
+def _names_in(listed: str | None) -> list[str]:
+    return [_plain_name(each) for each in re.findall(r"(?:`(?:[^`]|``)*`\.?)+", listed or "")]
+
+
+def _no_field(error: Any, where: str = "") -> NotFoundError:
+    parameters = error.getMessageParameters() or {}
+    name, fields = _plain_name(str(parameters.get("fieldName"))), _names_in(parameters.get("fields"))
+    listed = " and ".join(f'"{each}"' for each in fields[:5])
+    return NotFoundError(f'There is no field "{name}"{where}: the struct has {listed}.')
 
 
 def _plain_name(quoted: str) -> str:
@@ -147,6 +156,8 @@ def explained(error: BaseException, subject: Subject) -> DuckLakeError:
     missing = not_found_column(error)
     if missing is not None:
         return _missing(*missing, subject)
+    if condition_of(error).startswith("FIELD_NOT_FOUND"):
+        return _no_field(error, f" for {subject.what}")
     condition, place = condition_of(error), place_of(error)
     if condition.startswith("PARSE_") or type(error).__name__ == "ParseException":
         return _unreadable(error, subject, place)
@@ -247,6 +258,8 @@ def user_error(error: Any, longest: int = _LONGEST) -> DuckLakeError:
     if missing is not None:
         name, near = missing
         return NotFoundError(f'There is no column "{name}".{did_you_mean(name, near)}')
+    if condition_of(error).startswith("FIELD_NOT_FOUND"):
+        return _no_field(error)
     return _kind_of(error)(plain_message(error, longest))
 
 
