@@ -133,6 +133,8 @@ def attach(
             },
         }
     )
+    if spark is not None and not hasattr(spark, "createDataFrame"):
+        raise InvalidInputError(f"spark takes a SparkSession, not {spark!r}.")
     _check_numbers(
         {
             "snapshot_version": (snapshot_version, 0, int),
@@ -229,9 +231,10 @@ def _connection_parameters(
         if lower in known:
             raise InvalidInputError(f'attach() has no parameter "{key}": write it as "{lower}".')
         if not lower.startswith("meta_") or lower == "meta_":
+            near = did_you_mean(key, known)
             raise InvalidInputError(
-                f'attach() has no parameter "{key}".{did_you_mean(key, known)} It has {", ".join(known)}, and '
-                "meta_x for a parameter x of the connection."
+                f'attach() has no parameter "{key}".{near} Its docstring names them all; meta_x is for a parameter x '
+                "of the connection."
             )
         name = lower.removeprefix("meta_")
         if name in parameters:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 
 
 class DuckLakeError(Exception):
@@ -111,3 +112,53 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     if not near:
         return ""
     return " Did you mean " + " or ".join(f'"{by_fold[match]}"' for match in near) + "?"
+
+
+def shortened(text: str, longest: int = 200) -> str:
+    """A text in one line that is not too long.
+
+    >>> shortened("SELECT  1,\\n  2", 9)
+    'SELECT...'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - 3] + "..."
+
+
+def add_statement(error: DuckLakeError, text: str, label: str = "The statement is:") -> None:
+    """Lets an error say of which statement it is, as far as there is room."""
+    said = str(error)
+    error.args = (f"{said} {label} {shortened(text, max(40, min(200, 380 - len(said) - len(label))))}",)
+
+
+def unwrap(exception: BaseException) -> BaseException:
+    """The error of this package inside an exception of Spark or Py4J; the exception itself if there is none.
+
+    A DataFrame of a lake asks the catalog while Spark runs, and what goes wrong there comes out of Spark. PySpark's own
+    sessions raise the package's error as it is; other ways, such as a stream's `exception()`, wrap it into text.
+
+    >>> unwrap(RuntimeError("Job aborted.\\nducklake_spark.errors.FileError: A file is gone.\\n\\tat org.apache"))
+    FileError('A file is gone.')
+    """
+    for each in _chain(exception):
+        found = each if isinstance(each, DuckLakeError) else from_text(str(each))
+        if found is not None:
+            return found
+    return exception
+
+
+def from_text(text: str) -> DuckLakeError | None:
+    """The last error of this package that a printed traceback tells of."""
+    found = re.findall(r"ducklake_spark\.errors\.(\w+): (.*)", text)
+    for name, message in reversed(found):
+        kind = globals().get(name)
+        if isinstance(kind, type) and issubclass(kind, DuckLakeError):
+            return kind(message.strip())
+    return None
+
+
+def _chain(exception: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while exception is not None and id(exception) not in seen:
+        seen.add(id(exception))
+        yield exception
+        exception = exception.__cause__ or exception.__context__

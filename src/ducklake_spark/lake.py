@@ -118,6 +118,7 @@ class Lake:
         Raises:
             NotFoundError: There is no such schema.
         """
+        check_name("schema", schema)
         self._default_schema = ddl.get_schema(self._view(), schema).name
 
     @property
@@ -592,6 +593,8 @@ class Lake:
         """
         from ducklake_spark.scan.relation import explain, is_classic
 
+        if not hasattr(frame, "sparkSession"):
+            raise InvalidInputError(f"explain() takes a DataFrame, as lake.sql() gives it, not {frame!r}.")
         if not is_classic(frame.sparkSession):
             raise InvalidInputError(
                 "explain() looks into the plan of a classic Spark session; a Spark Connect session does not show it."
@@ -659,7 +662,7 @@ class Lake:
     def create_table(
         self,
         name: Name,
-        schema: SchemaLike,
+        schema: SchemaLike | Any,
         *,
         partitioned_by: Sequence[str] = (),
         sorted_by: Sequence[str] = (),
@@ -688,7 +691,8 @@ class Lake:
         Args:
             name: `table` or `schema.table`.
             schema: A dict of names and types, a list of pairs, a text like `a INT, b VARCHAR`, a Spark StructType, or
-                a DataFrame, whose rows are inserted in the same snapshot.
+                rows as `Table.insert` takes them (a DataFrame, an Arrow table, a pandas DataFrame, a list of dicts),
+                which give the columns their names and types and are inserted in the same snapshot.
             partitioned_by: Keys such as `region`, `year(at)` or `bucket(16, id)`.
             sorted_by: Keys such as `at DESC`.
             not_null: Columns that cannot be NULL.
@@ -698,13 +702,17 @@ class Lake:
             or_replace: Drop a table of that name first, in the same snapshot.
         """
         from ducklake_spark.table import Table
+        from ducklake_spark.write.inferred import given_rows
 
+        own = self._parts(name, "table")[1]
         schema, not_null = repeatable(schema), repeatable(not_null)
         partitioned_by, sorted_by = repeatable(partitioned_by), repeatable(sorted_by)
+        rows = None if is_frame(schema) else given_rows(schema, own)
+        columns = schema if rows is None else rows.columns(own)
 
         def run(tx: Transaction) -> Table:
             found, own = self._resolve(tx, name, new=True)
-            specs = column_specs(schema, own, not_null=not_null, defaults=defaults or {})
+            specs = column_specs(columns, own, not_null=not_null, defaults=defaults or {})
             existed = if_not_exists and tx.table(found, own) is not None
             table = ddl.create_table(
                 tx,
@@ -718,8 +726,8 @@ class Lake:
                 or_replace=or_replace,
             )
             handle = Table(self, found.name, table.name)
-            if is_frame(schema) and not existed:
-                handle._add_rows(tx, table, schema)
+            if not existed and (rows is not None or is_frame(schema)):
+                handle._add_rows(tx, table, schema if rows is None else rows.rows)
             return handle
 
         return self._statement(run)
@@ -1273,10 +1281,12 @@ def _to_duckdb(sql: str, dialect: str) -> str:
         raise InvalidInputError(f'The dialect is "spark" or "duckdb", not "{dialect}".')
     import sqlglot
 
+    from ducklake_spark.sql.grammar_queries import ODD_TREES, unreadable
+
     try:
         statements = sqlglot.transpile(sql, read="spark", write="duckdb")
-    except sqlglot.errors.SqlglotError as error:
-        raise InvalidInputError(f"Cannot read as Spark SQL: {error}") from error
+    except ODD_TREES as error:
+        raise unreadable(error, sql) from None
     if len(statements) != 1:
         raise InvalidInputError(f"Give one statement, not {len(statements)}: {sql}")
     return statements[0]

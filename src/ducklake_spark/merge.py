@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union
 
 import pyspark.sql.types as spark_types
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog import ddl
-from ducklake_spark.errors import AmbiguousMergeError, InvalidInputError
+from ducklake_spark.errors import AmbiguousMergeError, InvalidInputError, shortened
 from ducklake_spark.format.columns import find
 from ducklake_spark.format.edits import DeleteRows
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.reading import read
 from ducklake_spark.schema import data_type_of
+from ducklake_spark.spark_errors import Subject, speaking_for
 from ducklake_spark.write.insert import ROW_ID, Added, Target, row_count, rows_to_add
 from ducklake_spark.write.jobs import side_by_side
+from ducklake_spark.write.local import frame_of_rows
 from ducklake_spark.write.matching import Key, Keys, facts_of, keys_of, known
 from ducklake_spark.write.rowlevel import (
     HIDDEN,
@@ -29,6 +33,8 @@ from ducklake_spark.write.rowlevel import (
     delete_matching,
     kept_row_id,
     mentioned,
+    require_condition,
+    require_values,
     versions_to_add,
 )
 from ducklake_spark.write.workers import require_workers
@@ -63,6 +69,36 @@ class _Clause:
     """None takes every column of the source by its name."""
 
 
+def _about(builder: MergeBuilder) -> Subject:
+    """What an error of Spark in a merge is about."""
+    values = {name: value for each in builder._clauses for name, value in (each.values or {}).items()}
+    return Subject(f'the merge into table "{builder._table.name}"', values=values)
+
+
+def source_frame(table: Table, source: Any) -> Any:
+    """The source of a merge as a DataFrame: a frame, a table or its name, or rows as `Table.insert` takes them.
+
+    Raises:
+        NotFoundError: There is no table of that name.
+        InvalidInputError: It is nothing of these.
+    """
+    from ducklake_spark.table import Table as Handle
+
+    if isinstance(source, DataFrame) or type(source).__module__.startswith("pyspark.sql.connect"):
+        return source
+    if isinstance(source, Handle):
+        return source.to_df()
+    if isinstance(source, str):
+        return table._lake.table(source)
+    has_rows = isinstance(source, Iterable) and not isinstance(source, (bytes, Mapping))
+    if not has_rows and not hasattr(source, "__arrow_c_stream__"):
+        raise InvalidInputError(
+            f'The source of a merge into table "{table.name}" is a DataFrame, a table or its name, an Arrow table, a '
+            f"pandas DataFrame or a list of dicts, not {shortened(repr(source), 60)}."
+        )
+    return frame_of_rows(table._lake.spark, table.definition, source)
+
+
 class MergeBuilder:
     """A merge that is being described. Conditions and values call the two sides `target` and `source`.
 
@@ -85,32 +121,66 @@ class MergeBuilder:
         merge_schema: bool = False,
         names: tuple[str, str] = (TARGET, SOURCE),
     ) -> None:
-        self._table, self._source, self._on, self._merge_schema = table, source, on, merge_schema
-        self._names = names
+        self._is_run = True  # as long as there is nothing that could be
+        what = f'the merge into table "{table.name}"'
+        if on is None:
+            raise InvalidInputError(f"{what[0].upper()}{what[1:]} needs a condition: when does a row match?")
+        require_condition(on, what)
+        self._table, self._source, self._on = table, source_frame(table, source), on
+        self._merge_schema, self._names = merge_schema, names
         self._clauses: list[_Clause] = []
+        self._is_run = False
+
+    def __repr__(self) -> str:
+        clauses = ", ".join(f"when {each.kind} {each.action}" for each in self._clauses) or "no clauses"
+        state = "was run" if self._is_run else "not run yet: call execute()"
+        return f"MergeBuilder(into {self._table.schema_name}.{self._table.name}: {clauses}; {state})"
+
+    def __del__(self) -> None:
+        if not getattr(self, "_is_run", True) and not sys.is_finalizing():
+            warnings.warn(
+                f'The merge into table "{self._table.name}" was described, but never run: end it with .execute().',
+                stacklevel=2,
+            )
 
     def when_matched(self, condition: Condition = None) -> MatchedClause:
         """Rows of the target that a row of the source matches."""
-        return MatchedClause(self, "matched", condition)
+        return MatchedClause(self, "matched", self._checked(condition))
 
     def when_not_matched(self, condition: Condition = None) -> NotMatchedClause:
         """Rows of the source that match none of the target."""
-        return NotMatchedClause(self, condition)
+        return NotMatchedClause(self, self._checked(condition))
 
     def when_not_matched_by_source(self, condition: Condition = None) -> MatchedBySourceClause:
         """Rows of the target that no row of the source matches."""
-        return MatchedBySourceClause(self, condition)
+        return MatchedBySourceClause(self, self._checked(condition))
+
+    def _checked(self, condition: Condition) -> Condition:
+        try:
+            require_condition(condition, f'a clause of the merge into table "{self._table.name}"')
+        except InvalidInputError:
+            self._is_run = True  # the error says it
+            raise
+        return condition
 
     def _with(self, clause: _Clause) -> MergeBuilder:
+        if clause.values is not None:
+            try:
+                require_values(clause.values, f'a clause of the merge into table "{self._table.name}"')
+            except InvalidInputError:
+                self._is_run = True
+                raise
         self._clauses.append(clause)
         return self
 
+    @speaking_for(_about)
     def execute(self) -> MergeResult:
         """Runs the merge as one snapshot. For each row the first clause whose condition holds is taken.
 
         Raises:
             AmbiguousMergeError: Two rows of the source would change one row of the target.
         """
+        self._is_run = True
         if not self._clauses:
             raise InvalidInputError(
                 "A merge needs at least one clause: when_matched(), when_not_matched() ..."
@@ -141,8 +211,6 @@ class MatchedBySourceClause:
 
     def update(self, values: Mapping[str, Any]) -> MergeBuilder:
         """Gives columns new values; SQL text, Columns, or plain values that are no text."""
-        if not values:
-            raise InvalidInputError("An update of a merge assigns no column.")
         return self._builder._with(_Clause(self._kind, "update", self._condition, values))
 
     def delete(self) -> MergeBuilder:
@@ -170,8 +238,6 @@ class NotMatchedClause:
 
     def insert(self, values: Mapping[str, Any]) -> MergeBuilder:
         """Inserts a row; columns that are left out take their defaults."""
-        if not values:
-            raise InvalidInputError("An insert of a merge gives no column.")
         return self._builder._with(_Clause("not matched", "insert", self._condition, values))
 
     def insert_all(self) -> MergeBuilder:
@@ -207,7 +273,7 @@ class _Run:
         self.frame = read(self.lake, name, (*HIDDEN, *mentioned(on, texts)), "long", tx).alias(
             self.target_name
         )
-        keys = keys_of(self.frame, source.alias(self.source_name), self.on, names)
+        keys = self.keys = keys_of(self.frame, source.alias(self.source_name), self.on, names)
         # Evaluated once: a source that gives other rows each time cannot tear the merge.
         self.source, self.is_small, facts = _kept(source, keys)
         self.source = self.source.alias(self.source_name)
@@ -339,20 +405,36 @@ class _Run:
         matched = [clause for clause in self.clauses if clause.kind == "matched"]
         if len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None:
             return  # deleting a row twice is deleting it
-        keys = [column.name for column in self.table.columns][:3]
         twice = (
             changes.groupBy(*PLACE)
-            .agg(F.count(F.lit(1)).alias(_COUNT), *(F.first(ticked(key)).alias(key) for key in keys))
+            .agg(F.count(F.lit(1)).alias(_COUNT))
             .where(F.col(_COUNT) > 1)
             .limit(1)
             .collect()
         )
         if twice:
-            shown = ", ".join(f"{key} = {twice[0][key]!r}" for key in keys)
+            shown = self._shown_row([twice[0][name] for name in PLACE])
             raise AmbiguousMergeError(
                 f'The merge into "{self.table.name}" is ambiguous: {twice[0][_COUNT]} rows of the source match one '
                 f"row of the target ({shown}) and would change it. Make the source unique, or narrow the condition."
             )
+
+    def _shown_row(self, place: list[Any]) -> str:
+        """The row of the target that is there, by the columns that the merge compares, else by its first ones."""
+        compared = dict.fromkeys(key.target for key in self.keys)
+        names = list(compared or (column.name for column in self.table.columns))[:3]
+        is_there = functools.reduce(
+            lambda one, other: one & other,
+            (
+                self._of_target(name).eqNullSafe(F.lit(value))
+                for name, value in zip(PLACE, place, strict=True)
+            ),
+        )
+        columns = [self._of_target(ticked(name)).alias(f"c{i}") for i, name in enumerate(names)]
+        row = self.frame.where(is_there).select(*columns).first()
+        return ", ".join(
+            f"{name} = {shortened(repr(value), 40)}" for name, value in zip(names, row or (), strict=False)
+        )
 
     def _inserted(self) -> list[Added]:
         clauses = [(i, clause) for i, clause in enumerate(self.clauses) if clause.kind == "not matched"]

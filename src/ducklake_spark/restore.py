@@ -36,7 +36,7 @@ from ducklake_spark.scan.changes import ChangeReader
 from ducklake_spark.scan.feed import Feed, FeedFile, make_feed
 from ducklake_spark.scan.plan import LakeInfo
 from ducklake_spark.scan.types import choices_of
-from ducklake_spark.write.insert import Target, local_path, rows_to_add
+from ducklake_spark.write.insert import Target, local_path, refused, rows_to_add
 from ducklake_spark.write.rowlevel import PLACE, delete_matching, inlined_delete_counts
 
 if TYPE_CHECKING:
@@ -266,7 +266,10 @@ class _Rows:
         source, folder = local_path(file.path), local_path(self.target.folder)
         name = f"ducklake-{uuid7()}.parquet"
         whole = os.path.join(folder, name)
-        os.makedirs(folder, exist_ok=True)
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as error:
+            raise refused(self.target, error) or error from None
         self.tx.written.append(whole)
         try:
             try:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Union, get_args
 
-from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
+from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean, shortened
 from ducklake_spark.format.types import DataType, fold, parse_columns, parse_type
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ def data_type_of(given: Any) -> DataType:
     """
     if isinstance(given, str):
         return parse_type(given)
+    if isinstance(given, get_args(DataType)):
+        found: DataType = given
+        return found
     if not hasattr(given, "jsonValue"):
         raise InvalidInputError(f"{given!r} is not a type: give a text such as 'bigint', or a Spark type.")
     from ducklake_spark.scan.types import from_spark
@@ -43,6 +46,8 @@ def column_specs(
         raise InvalidInputError(f"defaults takes a dict of columns and values, not {defaults!r}.")
     if isinstance(not_null, str):
         not_null = [not_null]
+    elif not isinstance(not_null, Iterable):
+        raise InvalidInputError(f"not_null takes names of columns, not {not_null!r}.")
     columns = _columns(schema, table)
     names = {fold(name): name for name, _, _ in columns}
     for what, given in (("not_null", not_null), ("defaults", defaults or {})):
@@ -64,7 +69,11 @@ def column_specs(
 
 def is_frame(schema: object) -> bool:
     """Whether it is a DataFrame, which has rows beside its schema."""
-    return not isinstance(schema, (str, Mapping)) and hasattr(schema, "schema") and hasattr(schema, "select")
+    return (
+        not isinstance(schema, (str, Mapping))
+        and hasattr(schema, "schema")
+        and hasattr(schema, "sparkSession")
+    )
 
 
 def _columns(schema: SchemaLike, table: str) -> list[tuple[str, DataType, bool]]:
@@ -80,11 +89,12 @@ def _columns(schema: SchemaLike, table: str) -> list[tuple[str, DataType, bool]]
         return [(part.name, data_type_of(part.dataType), part.nullable) for part in given.fields]
     try:
         pairs = [(name, part) for name, part in given]
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError):
         raise InvalidInputError(
-            f'Cannot read the schema of table "{table}": give a dict of names and types, a list of pairs, a text like '
-            "'a INT, b VARCHAR', or a Spark StructType."
-        ) from error
+            f'Cannot read {shortened(repr(given), 60)} as the schema of table "{table}": give a dict of names and '
+            "types, a list of pairs, a text like 'a INT, b VARCHAR', a Spark StructType, or rows: a DataFrame, an "
+            "Arrow table, a pandas DataFrame or a list of dicts."
+        ) from None
     return [(_named(name, table), data_type_of(part), True) for name, part in pairs]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.transaction import Transaction
-from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.errors import DuckLakeError
 from ducklake_spark.format.columns import ColumnDef, find
 from ducklake_spark.format.duckdb_sql import quote_if_needed
 from ducklake_spark.format.edits import InsertFiles
@@ -19,6 +19,7 @@ from ducklake_spark.format.types import duckdb_name
 from ducklake_spark.lake import Lake
 from ducklake_spark.retry import repeatable
 from ducklake_spark.schema import data_type_of
+from ducklake_spark.spark_errors import Subject, speaking_for
 from ducklake_spark.times import Timestamp
 
 if TYPE_CHECKING:
@@ -31,6 +32,21 @@ T = TypeVar("T")
 
 _WRONG_STATISTICS = ("timetz", "interval")
 """Types for which the reference writes that there are no NULLs although there are."""
+
+
+def _about(change: str) -> Callable[..., Subject]:
+    """What an error of Spark in a change of rows is about."""
+
+    def subject(table: Table, *args: Any, **kwargs: Any) -> Subject:
+        given = args[0] if args else kwargs.get("assignments")
+        values = given if change == "update of" and isinstance(given, Mapping) else {}
+        try:
+            columns = table.columns
+        except DuckLakeError:
+            columns = []
+        return Subject(f'the {change} table "{table.name}"', columns, values)
+
+    return subject
 
 
 class Table:
@@ -306,6 +322,7 @@ class Table:
 
         return read(self._lake, (self._schema_name, self._name), PLACE, "long", tx, without=without)
 
+    @speaking_for(_about("overwrite of"))
     def overwrite(self, rows: Any, where: str | Column | None = None) -> int:
         """Replaces all rows, or those for which `where` holds, in one snapshot.
 
@@ -316,6 +333,9 @@ class Table:
         Returns:
             How many rows were added.
         """
+        from ducklake_spark.write.rowlevel import require_condition
+
+        require_condition(where, f'the overwrite of table "{self._name}"')
         rows = repeatable(rows)
 
         def run(tx: Transaction, table: TableDef) -> int:
@@ -360,6 +380,7 @@ class Table:
 
         return self._statement(run)
 
+    @speaking_for(_about("delete from"))
     def delete(self, condition: str | Column | None = None, *, alias: str | None = None) -> int:
         """Deletes the rows for which the condition holds; all of them without one. Earlier snapshots keep them.
 
@@ -374,8 +395,11 @@ class Table:
         Returns:
             How many rows.
         """
+        from ducklake_spark.write.rowlevel import require_condition
+
         if condition is None:
             return self.truncate()
+        require_condition(condition, f'the delete from table "{self._name}"')
         return self._statement(lambda tx, table: self._delete(tx, table, condition, alias))
 
     def _delete(
@@ -392,6 +416,7 @@ class Table:
             tx.apply(change)
         return count
 
+    @speaking_for(_about("update of"))
     def update(
         self,
         assignments: Mapping[str, Any],
@@ -420,11 +445,13 @@ class Table:
             changed_rows,
             delete_matching,
             mentioned,
+            require_condition,
+            require_values,
             versions_to_add,
         )
 
-        if not assignments:
-            raise InvalidInputError(f'The update of table "{self._name}" assigns no column.')
+        require_values(assignments, f'the update of table "{self._name}"')
+        require_condition(condition, f'the update of table "{self._name}"')
 
         def run(tx: Transaction, table: TableDef) -> int:
             virtual = (*HIDDEN, *mentioned(condition, *assignments.values()))
@@ -445,7 +472,7 @@ class Table:
 
         return self._statement(run)
 
-    def merge(self, source: DataFrame, on: str | Column, *, merge_schema: bool = False) -> MergeBuilder:
+    def merge(self, source: Any, on: str | Column, *, merge_schema: bool = False) -> MergeBuilder:
         """Begins a merge; see `MergeBuilder`.
 
         >>> lake = getfixture("lake")
@@ -458,7 +485,8 @@ class Table:
         MergeResult(inserted=1, updated=1, deleted=0)
 
         Args:
-            source: The rows to merge in.
+            source: The rows to merge in: a DataFrame, a `Table` or the name of one in this lake, or rows as `insert`
+                takes them.
             on: When a row of the source matches one of the table: SQL text or a Column over `source` and `target`.
             merge_schema: Add columns of the source that the table does not have, in the same snapshot.
         """

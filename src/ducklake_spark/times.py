@@ -32,19 +32,19 @@ def micros_of(timestamp: Timestamp, what: str) -> int:
         raise InvalidInputError(f"{what} takes a text or a datetime, not {timestamp!r}.")
     try:
         text = cast_text(timestamp, Scalar("timestamptz"), what)
-    except InvalidInputError as error:
+    except InvalidInputError:
         raise InvalidInputError(
             f"{what} {timestamp!r} is not a time: write it like '2026-01-31 12:30:00' (UTC) or "
             "'2026-01-31 12:30:00+02'."
-        ) from error
+        ) from None
     if text in _ENDLESS:
         return _ENDLESS[text]
     try:
         return micros_of(datetime.fromisoformat(_padded(text)), what)
-    except ValueError as error:
+    except ValueError:
         raise InvalidInputError(
             f"{what} {timestamp!r} is out of range: give a year from 1 to 9999."
-        ) from error
+        ) from None
 
 
 def _padded(text: str) -> str:

@@ -147,3 +147,24 @@ def test_default_name_is_that_of_attach(file: str, oracle: Oracle, tmp_path: obj
 )
 def test_default_name_holds_no_piece_of_a_connection_string(text: str, name: str) -> None:
     assert default_name(parse_location(text)) == name
+
+
+def test_a_short_secret_is_hidden_and_garbles_nothing() -> None:
+    def shown(secret: str, text: str) -> str:
+        return parse_location(
+            f"ducklake:postgres:host=database.example.org password={secret}"
+        ).without_secrets(text)
+
+    refused = (
+        'connection to server at "database.example.org", port 5432 failed: no password supplied for a user'
+    )
+    for secret in ("a", "5", "or", "data", "server1"):
+        assert shown(secret, refused) == refused
+    assert shown("a", "bad string host=x password=a port=1") == "bad string host=x password=*** port=1"
+    assert shown("a", "bad url postgresql://ada:a@database/x") == "bad url postgresql://ada:***@database/x"
+    assert (
+        shown("a", 'missing "=" after "a" in connection info string')
+        == 'missing "=" after "***" in connection info string'
+    )
+    assert shown("abc1", "rejected abc1, not xabc1x") == "rejected ***, not xabc1x"
+    assert shown("hunter22", "tried xhunter22x") == "tried x***x"

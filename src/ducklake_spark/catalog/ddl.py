@@ -45,6 +45,7 @@ from ducklake_spark.format.objects import (
     SchemaDef,
     TableDef,
     ViewDef,
+    is_local,
     uuid7,
 )
 from ducklake_spark.format.options import normalize_option
@@ -65,7 +66,10 @@ def get_schema(tx: Transaction, name: str) -> SchemaDef:
     schema = tx.schema(name)
     if schema is None:
         names = [each.name for each in tx.schemas()]
-        raise NotFoundError(f'There is no schema "{name}" in the lake.{did_you_mean(name, names)}')
+        raise NotFoundError(
+            f'There is no schema "{name}" in the lake{_version(tx)}.'
+            f"{other_times(tx, 'schema', name) or did_you_mean(name, names)}"
+        )
     return schema
 
 
@@ -79,10 +83,44 @@ def get_table(tx: Transaction, schema: SchemaDef, name: str) -> TableDef:
     if table is None:
         if tx.view(schema, name) is not None:
             raise NotFoundError(f'"{schema.name}"."{name}" is a view, not a table.')
-        near = did_you_mean(name, tx.table_names(schema))
-        elsewhere = "" if near else _elsewhere(tx, schema, name)
-        raise NotFoundError(f'There is no table "{name}" in schema "{schema.name}".{near}{elsewhere}')
+        hint = (
+            other_times(tx, "table", name, schema)
+            or did_you_mean(name, tx.table_names(schema))
+            or _elsewhere(tx, schema, name)
+        )
+        raise NotFoundError(f'There is no table "{name}" in schema "{schema.name}"{_version(tx)}.{hint}')
     return table
+
+
+def _version(tx: Transaction) -> str:
+    """The version that is looked at, where that is not the newest."""
+    [[newest]] = tx.store.query("SELECT max(snapshot_id) FROM ducklake_snapshot")
+    at = tx.snapshot.snapshot_id
+    return "" if newest is None or at >= int(newest) else f" at version {at}"
+
+
+def other_times(tx: Transaction, kind: str, name: str, schema: SchemaDef | None = None) -> str:
+    """Since when or until when the lake has a table, view or schema that it does not have at this snapshot."""
+    inside, of_schema = ("", ()) if schema is None else (" AND schema_id = ?", (schema.schema_id,))
+    if not isinstance(name, str) or (schema is not None and is_local(schema.schema_id)):
+        return ""
+    rows = tx.store.query(
+        f"SELECT begin_snapshot, end_snapshot FROM ducklake_{kind} WHERE lower({kind}_name) = ?{inside} "
+        "ORDER BY begin_snapshot",
+        (name.lower(), *of_schema),
+    )
+    at = tx.snapshot.snapshot_id
+    times = [(int(begin), None if end is None else int(end)) for begin, end in rows]
+    if any(begin <= at and (end is None or end > at) for begin, end in times):
+        return ""  # it is there, and the running transaction dropped or renamed it
+    later = [begin for begin, _ in times if begin > at]
+    if later:
+        return f" It is there from snapshot {later[0]} on."
+    past = [(begin, end - 1) for begin, end in times if end is not None]
+    if not past:
+        return ""
+    begin, last = past[-1]
+    return f" It was there from snapshot {begin} to {last}; read it at version {last}."
 
 
 def _elsewhere(tx: Transaction, schema: SchemaDef, name: str) -> str:

@@ -84,16 +84,34 @@ class Location:
     def without_secrets(self, text: str) -> str:
         """A text of the driver, without the values that `display` hides.
 
-        >>> Location("postgres", parameters={"password": "x"}).without_secrets("no user with x")
-        'no user with ***'
+        >>> Location("postgres", parameters={"password": "x"}).without_secrets("no password 'x' at example.org")
+        "no password '***' at example.org"
         """
         hidden = {value for key, value in self.parameters.items() if key not in _SHOWN_KEYS and value}
         for value in sorted(hidden, key=len, reverse=True):
-            text = text.replace(value, "***")
+            text = re.sub(_mentions(value), "***", text)
         return text
 
     def __str__(self) -> str:
         return self.display
+
+
+_LONG = 8
+"""A secret from this length on is no part of another word by chance."""
+_SHORT = 4
+"""A secret that is shorter is an ordinary word as well: it is one where drivers quote values."""
+
+
+def _mentions(secret: str) -> str:
+    """Where a text mentions a secret, and not just has the same letters in a host name or a word."""
+    value = re.escape(secret)
+    if len(secret) >= _LONG:
+        return value
+    if len(secret) >= _SHORT:
+        return rf"(?<![A-Za-z0-9]){value}(?![A-Za-z0-9])"
+    # `password=x`, `user:x@host`, 'x' in any quotes, and `password x`; a value like `"127.0.0.1"` is another one.
+    before = r"(?<=[=:'\"`(])|(?<=password )|(?<=passwd )"
+    return rf"(?:{before}){value}(?=$|[\s'\"`@,;)])"
 
 
 def parse_location(text: str) -> Location:

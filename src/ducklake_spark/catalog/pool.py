@@ -280,10 +280,9 @@ class PooledStore(Store, Generic[C]):
         except self.driver_errors as error:
             # A driver may quote the connection string; its own exception is shown only when it does not.
             text = self.location.without_secrets(_text(error))
-            cause = error if text == _text(error) else None
             raise CatalogConnectionError(
                 f"The catalog {self.display} cannot be opened: {text}{self._advice(error)}"
-            ) from cause
+            ) from None
 
     def _advice(self, error: BaseException) -> str:
         """A sentence that says what to do when a connection could not be opened."""
@@ -329,5 +328,5 @@ if hasattr(os, "register_at_fork"):
 
 def _text(error: BaseException) -> str:
     arguments = error.args[1:] if len(error.args) > 1 and isinstance(error.args[0], int) else (error,)
-    text = " ".join(str(part) for part in arguments).strip()
+    text = " ".join(" ".join(str(part) for part in arguments).split())
     return text if text.endswith((".", "!", "?")) else f"{text}."

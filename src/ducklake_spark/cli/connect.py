@@ -67,7 +67,7 @@ def _attached(target: Target, credentials: Mapping[str, str]) -> Lake:
             create_if_not_exists=target.create,
         )
     except InvalidInputError as error:
-        raise WrongUse(str(error)) from error
+        raise WrongUse(str(error)) from None
     except NotADuckLakeError as error:
         missing = re.match(
             r"There is no lake at (.*?)(: the file does not exist|, and creating one)", str(error)
@@ -76,7 +76,7 @@ def _attached(target: Target, credentials: Mapping[str, str]) -> Lake:
             raise
         raise NotADuckLakeError(
             f"There is no lake at {missing[1]}. Check the location; `ducklake-spark sql LAKE --create` makes a new one."
-        ) from error
+        ) from None
 
 
 def _password() -> str:

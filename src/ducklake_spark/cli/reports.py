@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ducklake_spark.catalog import inventory
+from ducklake_spark.catalog import ddl, inventory
 from ducklake_spark.catalog.create import inspect
 from ducklake_spark.cli.output import Bytes, Result
 from ducklake_spark.display import default_text, without_credentials
@@ -48,6 +48,8 @@ def info(lake: Lake) -> dict[str, Any]:
 def tables(lake: Lake, schema: str | None = None) -> Result:
     """Tables and views, with their size."""
     view = lake._view()
+    if schema is not None:
+        ddl.get_schema(view, schema)
     sizes = inventory.sizes(lake._store, view.snapshot.snapshot_id)
     rows: list[tuple[Any, ...]] = []
     for each in view.schemas():

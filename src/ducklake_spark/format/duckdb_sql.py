@@ -71,7 +71,7 @@ def answers(sql: str) -> list[tuple[Any, ...]]:
             rows: list[tuple[Any, ...]] = _closed_connection().execute(sql).fetchall()
             return rows
     except duckdb.Error as error:
-        raise InvalidInputError(_reason(error)) from error
+        raise InvalidInputError(_reason(error)) from None
 
 
 def literal(value: Any) -> str | None:
@@ -112,7 +112,7 @@ def _parse(sql: str, what: str) -> Any:
     try:
         tree = json.loads(_run("SELECT json_serialize_sql(?::VARCHAR)", [sql])[0][0])
     except duckdb.Error as error:
-        raise InvalidInputError(f"Cannot read {what}: {_reason(error)} It says: {sql}") from error
+        raise InvalidInputError(f"Cannot read {what}: {_reason(error)} It says: {sql}") from None
     if tree["error"]:
         raise InvalidInputError(f"Cannot read {what}: {tree['error_message']} in: {sql}")
     if len(tree["statements"]) != 1:
@@ -262,7 +262,7 @@ def check_sort_key(
     except duckdb.Error as error:
         if isinstance(error, duckdb.CatalogException) and "exists in the" in str(error):
             return  # a function of an extension that is not loaded here
-        raise InvalidInputError(f'Cannot sort table "{table}" by {expression}: {_reason(error)}') from error
+        raise InvalidInputError(f'Cannot sort table "{table}" by {expression}: {_reason(error)}') from None
 
 
 def text_of(value: Any) -> str:
@@ -281,7 +281,7 @@ def text_of(value: Any) -> str:
     except (duckdb.Error, TypeError) as error:
         raise InvalidInputError(
             f"Cannot use {value!r} as a default value: {_reason(error)} Use a plain value or an Expression."
-        ) from error
+        ) from None
     return text
 
 
@@ -302,7 +302,7 @@ def cast_text(text: str, data_type: DataType, column: str) -> str:
         raise InvalidInputError(
             f'The default {text!r} of column "{column}" is not a {duckdb_name(data_type)}: {_reason(error)} Give a '
             "value that the column can hold."
-        ) from error
+        ) from None
     return result
 
 
@@ -360,7 +360,7 @@ def _default_text(sql: str, data_type: DataType, column: str) -> str:
         except duckdb.Error as error:
             raise InvalidInputError(
                 f'Cannot use {sql} as the default of column "{column}": {_reason(error)}'
-            ) from error
+            ) from None
         finally:
             connection.execute("DROP TABLE IF EXISTS d")
     assert row is not None

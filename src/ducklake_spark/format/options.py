@@ -70,8 +70,8 @@ def _interval(key: str, value: Any) -> str:
         text = text_of(value)
         if text:
             cast_text(text, Scalar("interval"), key)
-    except InvalidInputError as error:
-        raise _bad(key, value, "an interval such as '7 days', or '' for none") from error
+    except InvalidInputError:
+        raise _bad(key, value, "an interval such as '7 days', or '' for none") from None
     return text
 
 
@@ -164,7 +164,12 @@ def option_def(key: Any) -> tuple[str, OptionDef]:
     name = key.lower() if isinstance(key, str) else key
     if name not in OPTIONS:
         near = did_you_mean(name, OPTIONS) if isinstance(name, str) else ""
-        raise NotFoundError(f'There is no option "{key}".{near} Options are {", ".join(OPTIONS)}.')
+        if not isinstance(name, str):
+            raise InvalidInputError(f"The name of an option is a text, not {key!r}.")
+        listed = near or f" Options are {', '.join(OPTIONS)}."
+        raise NotFoundError(
+            f'There is no option "{key}".{listed if len(listed) < 350 else listed[:340] + "..."}'
+        )
     return name, OPTIONS[name]
 
 

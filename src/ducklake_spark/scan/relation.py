@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from ducklake_spark.scan.storage import require_whole
+from ducklake_spark.spark_errors import install, remember_files
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 _OPTIONS = {
@@ -171,6 +172,7 @@ class _Java:
         gateway: Any = spark.sparkContext._gateway
         jvm: Any = spark.sparkContext._jvm
         ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]  # PySpark has no types here
+        install()
         sources = jvm.org.apache.spark.sql.execution.datasources
         self.gateway = gateway
         self.relation = sources.HadoopFsRelation
@@ -305,6 +307,7 @@ class _FileIndex(_Answer):
         filters = [tree_of(data_filters.apply(i)) for i in range(data_filters.size())]
         files = self._source.files(filters)
         require_whole(files, self._source.title)
+        remember_files((file.path for file in files), self._source.title)
         with self._lock:
             self._shown = f"{self._source.title}: {len(files)} of {self._source.total} files"
         return self._java.one(self._java.directory(self._java.no_row, self._statuses(files)))

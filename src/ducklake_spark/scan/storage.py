@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ducklake_spark.errors import FileError
+from ducklake_spark.spark_errors import file_gone
 
 if TYPE_CHECKING:
     from ducklake_spark.scan.relation import IndexedFile
@@ -59,10 +60,7 @@ def require_whole(files: Sequence[IndexedFile], title: str) -> None:
             found = os.stat(path).st_size
             end = _end(path) if reads_ends and (found == file.size or not file.size) else b"PAR1"
         except FileNotFoundError:
-            raise FileError(
-                f"A file of {title} is gone: {path}. Something other than the lake removed it; restore it, or read a "
-                "snapshot that does not need it."
-            ) from None
+            raise file_gone(title, path) from None
         except OSError as error:
             raise FileError(f"A file of {title} cannot be read: {path}: {error.strerror}.") from error
         if found != file.size and file.size:

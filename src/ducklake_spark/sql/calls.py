@@ -107,8 +107,8 @@ def set_variable(context: Context, node: nodes.SetVariable) -> None:
 def _number(name: str, value: Any, kind: type) -> Any:
     try:
         number = kind(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{name} takes a number, not {value!r}.") from error
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"{name} takes a number, not {value!r}.") from None
     if isinstance(value, bool) or number < 0:
         raise InvalidInputError(f"{name} takes a number that is not negative, not {value!r}.")
     return number

@@ -70,12 +70,14 @@ class Constants:
     def _first(self, text: str, what: str, node: exp.Expr) -> Any:
         from pyspark.errors import PySparkException
 
+        from ducklake_spark.spark_errors import plain_message
+
         args = self.args if isinstance(self.args, Mapping) and self.args else None
         try:
             row = self.lake.spark.sql(text, args=dict(args) if args else None).first()
         except PySparkException as error:
             shown = node.sql(dialect=self.dialect)
-            raise InvalidInputError(f"Cannot compute {what}, {shown}: {error.getMessage()}") from error
+            raise InvalidInputError(f"Cannot compute {what}, {shown}: {plain_message(error)}") from None
         assert row is not None
         return row[0]
 

@@ -15,7 +15,7 @@ from ducklake_spark.errors import InvalidInputError, NotFoundError
 from ducklake_spark.format.duckdb_sql import Expression
 from ducklake_spark.format.types import fold
 from ducklake_spark.sql import queries
-from ducklake_spark.sql.grammar_queries import QUERY_DIALECTS, first_line, parse_query_text
+from ducklake_spark.sql.grammar_queries import QUERY_DIALECTS, parse_query_text, unreadable
 from ducklake_spark.sql.nodes import Name, Piece
 from ducklake_spark.sql.substitution import as_written
 
@@ -91,9 +91,7 @@ class Context:
         try:
             [translated] = sqlglot.transpile(f"SELECT {text}", read="spark", write="duckdb")
         except (SqlglotError, ValueError) as error:
-            raise InvalidInputError(
-                f"Cannot read as an expression of Spark: {first_line(error)}: {text}"
-            ) from error
+            raise unreadable(error, text) from None
         return translated.removeprefix("SELECT ")
 
     def default(self, piece: Piece | None) -> Expression | None:
@@ -204,8 +202,8 @@ class Context:
 def _literal(value: Any) -> exp.Expr:
     try:
         return exp.convert(value)
-    except ValueError as error:
-        raise InvalidInputError(f"{value!r} cannot be the value of a parameter here.") from error
+    except ValueError:
+        raise InvalidInputError(f"{value!r} cannot be the value of a parameter here.") from None
 
 
 def _number(text: str) -> int | float:

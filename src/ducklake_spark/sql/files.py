@@ -53,8 +53,8 @@ def frame(spark: SparkSession, path: str) -> DataFrame:
         return _csv(spark, path)
     except PySparkException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
-            raise NotFoundError(f'There is no table, view or file "{path}".') from error
-        raise InvalidInputError(f"Cannot read {path}: {str(error).splitlines()[0]}") from error
+            raise NotFoundError(f'There is no table, view or file "{path}".') from None
+        raise InvalidInputError(f"Cannot read {path}: {str(error).splitlines()[0]}") from None
 
 
 def _csv(spark: SparkSession, path: str) -> DataFrame:
@@ -82,7 +82,7 @@ def _sniffed(path: str) -> tuple[Any, ...] | None:
         except duckdb.IOException:
             return None
         except duckdb.Error as error:
-            raise InvalidInputError(f"Cannot read {path}: {str(error).splitlines()[0]}") from error
+            raise InvalidInputError(f"Cannot read {path}: {str(error).splitlines()[0]}") from None
     return row
 
 

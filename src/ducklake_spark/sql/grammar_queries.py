@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import sqlglot
@@ -9,12 +10,12 @@ from sqlglot import TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.parser import Parser, binary_range_parser
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.parsers.spark import SparkParser
 
-from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.errors import InvalidInputError, shortened
 
 
 class QueryGrammar(Parser):
@@ -118,7 +119,31 @@ def parse_query_text(text: str, dialect: str) -> exp.Expr:
     try:
         return sqlglot.parse_one(text, read=QUERY_DIALECTS[dialect])
     except ODD_TREES as error:
-        raise InvalidInputError(f"Cannot read as SQL: {first_line(error)}") from error
+        raise unreadable(error, text) from None
+
+
+def unreadable(error: BaseException, text: str) -> InvalidInputError:
+    """What is wrong with a text that is not SQL: line, column and what stands there."""
+    shown = shortened(text, 120)
+    if isinstance(error, ParseError) and error.errors:
+        found = error.errors[0]
+        mark, line, end = found.get("highlight") or "", found.get("line"), found.get("col")
+        said = str(found.get("description") or "")
+        what = f"{said.removesuffix('.')}, " if re.fullmatch(r"Expecting \S{1,20}\.?", said) else ""
+        column = max(1, int(end or 1) - max(len(mark), 1) + 1)
+        near = f' near "{shortened(mark, 40)}"' if mark.strip() else ""
+        return InvalidInputError(
+            f"Cannot read as SQL: {what[:1].lower()}{what[1:]}syntax error at line {line}, column {column}{near} "
+            f"in: {shown}"
+        )
+    missing = re.search(r"Missing (\S+) from (\d+):(\d+)", f"{error} {error.__cause__}")
+    if missing is not None:
+        return InvalidInputError(
+            f"Cannot read as SQL: the quote or bracket {missing[1]} that opens in line {missing[2]} is never closed "
+            f"in: {shown}"
+        )
+    reason = "it is nested too deeply" if isinstance(error, RecursionError) else "syntax error"
+    return InvalidInputError(f"Cannot read as SQL: {reason} in: {shown}")
 
 
 def first_line(error: Any) -> str:

@@ -61,6 +61,7 @@ class _Merge:
             merge_schema=self.node.merge_schema,
             names=(self.node.alias, self.node.source_alias),
         )
+        builder._is_run = True  # what keeps it from being run is an error, or that nothing is to be done
         done = False
         for clause in self.node.clauses:
             condition = self._condition(clause)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ducklake_spark import attached
+from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.tables import TABLES
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
@@ -200,10 +201,22 @@ class World:
         lake = places[0][0] if places else self.lake
         tx = self.tx(lake)
         name = ".".join(parts)
-        near = did_you_mean(parts[-1], _names(tx, tx.schemas()))
+        near = self.other_times(parts) or did_you_mean(parts[-1], _names(tx, tx.schemas()))
         return NotFoundError(
             f'There is no table or view "{name}" in the lake "{lake.name}" or in the Spark session.{near}'
         )
+
+    def other_times(self, parts: Sequence[str], version: int | None = None, micros: int | None = None) -> str:
+        """Since when or until when a lake has what it does not have at a snapshot."""
+        for lake, schema_name, name in self.places(parts):
+            timed = version is not None or micros is not None
+            seen = self.at(lake, version, micros)._view() if timed else self.tx(lake)
+            schema = seen.schema(schema_name) or self.tx(lake).schema(schema_name)
+            for kind in ("table", "view") if schema is not None else ():
+                found = ddl.other_times(seen, kind, name, schema)
+                if found:
+                    return found
+        return ""
 
 
 def _fixed(make: Callable[[], DataFrame]) -> Callable[[Sequence[str]], DataFrame]:

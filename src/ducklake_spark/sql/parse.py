@@ -10,9 +10,9 @@ import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
-from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.errors import InvalidInputError, add_statement
 from ducklake_spark.sql.grammar import STATEMENT_DIALECTS, LakeStatement
-from ducklake_spark.sql.grammar_queries import ODD_TREES, first_line
+from ducklake_spark.sql.grammar_queries import ODD_TREES, unreadable
 
 DIALECTS = ("spark", "duckdb")
 Args = Mapping[str, Any] | Sequence[Any] | None
@@ -59,15 +59,10 @@ def _tree(part: str, dialect: str) -> exp.Expr:
     try:
         return sqlglot.parse_one(part, read=STATEMENT_DIALECTS[dialect])
     except InvalidInputError as error:
-        raise InvalidInputError(f"{error} The statement is: {shortened(part)}") from error
+        add_statement(error, part)
+        raise
     except ODD_TREES as error:
-        raise InvalidInputError(f"Cannot read as SQL: {first_line(error)}") from error
-
-
-def shortened(text: str) -> str:
-    """A statement in one line that is not too long."""
-    line = " ".join(text.split())
-    return line if len(line) <= 200 else line[:200] + "..."
+        raise unreadable(error, part) from None
 
 
 def _split(text: str, dialect: str) -> list[tuple[str, tuple[int, int]]]:
@@ -75,7 +70,7 @@ def _split(text: str, dialect: str) -> list[tuple[str, tuple[int, int]]]:
     try:
         tokens = sqlglot.tokenize(text, read=STATEMENT_DIALECTS[dialect])
     except SqlglotError as error:
-        raise InvalidInputError(f"Cannot read as SQL: {first_line(error)}") from error
+        raise unreadable(error, text) from None
     parts, start, seen, before, count = [], 0, False, 0, 0
     for token in tokens:
         if token.token_type == TokenType.SEMICOLON:

@@ -12,7 +12,8 @@ import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
-from ducklake_spark.errors import DuckLakeError, InvalidInputError
+from ducklake_spark.errors import DuckLakeError, InvalidInputError, shortened
+from ducklake_spark.spark_errors import cause_of, condition_of, quiet, user_error
 from ducklake_spark.sql import duckdb_pivot, duckdb_select
 from ducklake_spark.sql.constants import Args, Constants
 from ducklake_spark.sql.duckdb_dialect import translate
@@ -232,25 +233,27 @@ def run_prepared(spark: SparkSession, prepared: Prepared) -> DataFrame:
     given: Any = dict(args) if isinstance(args, Mapping) else list(args) if args is not None else None
     try:
         if is_classic(spark):
-            with _views(spark, prepared.frames), as_written(spark, prepared.spliced.text):
+            with quiet(), _views(spark, prepared.frames), as_written(spark, prepared.spliced.text):
                 return plain_sql(spark)(prepared.spliced.text, args=given or None)
         text = prepared.spliced.text.replace("{", "{{").replace("}", "}}")
         for name in prepared.frames:
             text = re.sub(rf"\b{name}\b", "{" + name + "}", text)
         return plain_sql(spark)(text, args=given or None, **prepared.frames)
     except PySparkException as error:
-        raise _translated(prepared, error) from error
+        raise _translated(prepared, error) from cause_of(error)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"Spark does not take these arguments: {first_line(error)}") from error
+        if isinstance(error, DuckLakeError):
+            raise
+        raise InvalidInputError(
+            f"Spark does not take these arguments: {shortened(first_line(error))}"
+        ) from error
 
 
 def _translated(prepared: Prepared, error: Any) -> DuckLakeError:
     """Spark's error without Java's stack, with the place in the user's own text."""
     from ducklake_spark.scan.relation import is_classic
 
-    message = _message(error)
-    condition = error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()
-    if condition in _NOT_FOUND:
+    if condition_of(error) in _NOT_FOUND:
         named = {
             str(value).replace("`", "").lower() for value in (error.getMessageParameters() or {}).values()
         }
@@ -259,10 +262,11 @@ def _translated(prepared: Prepared, error: Any) -> DuckLakeError:
             if {".".join(parts).lower(), ".".join(parts[:-1]).lower()} & named:
                 return prepared.world.not_found(parts)
     place = _place(prepared.spliced.text, error) if is_classic(prepared.world.lake.spark) else None
-    if place is None:
-        return InvalidInputError(message)
-    line, column = prepared.spliced.line_and_column(place)
-    return InvalidInputError(f"{message} (line {line}, column {column})")
+    found = user_error(error)
+    if place is not None:
+        line, column = prepared.spliced.line_and_column(place)
+        found.args = (f"{found} (line {line}, column {column})",)
+    return found
 
 
 def _place(text: str, error: Any) -> int | None:
@@ -275,13 +279,6 @@ def _place(text: str, error: Any) -> int | None:
         return None
     lines = text.split("\n")
     return sum(len(line) + 1 for line in lines[: int(found[1]) - 1]) + int(found[2])
-
-
-def _message(error: Any) -> str:
-    text = str(error.getMessage() or error)
-    text = re.split(r"\n\s*(JVM stacktrace|== SQL)", text, maxsplit=1)[0].strip()
-    text = re.sub(r"\s*\(line \d+, pos \d+\)|; line \d+ pos \d+.*", "", text, flags=re.DOTALL)
-    return re.sub(r"\bducklake_[0-9a-f]{8}_\d+\b", "(table)", text)
 
 
 __all__ = [

@@ -117,7 +117,8 @@ class Rewriter:
         if version is not None or micros is not None:
             if self.world.relation(parts) is not None:
                 at = f"version {version}" if version is not None else "this time"
-                raise NotFoundError(f'There was no table or view "{".".join(parts)}" at {at}.')
+                since = self.world.other_times(parts, version, micros)
+                raise NotFoundError(f'There was no table or view "{".".join(parts)}" at {at}.{since}')
         elif len(parts) == 3 and self.world.lake_named(parts[0]) is not None:
             raise self.world.not_found(parts)
         elif self.constants.dialect == "duckdb" and len(parts) == 1 and files.format_of(parts[0]) is not None:

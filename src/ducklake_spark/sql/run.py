@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ducklake_spark.errors import DuckLakeError, InvalidInputError
+from ducklake_spark.errors import DuckLakeError, InvalidInputError, add_statement
+from ducklake_spark.spark_errors import quiet
 from ducklake_spark.sql import queries, statements
-from ducklake_spark.sql.parse import parse, shortened
+from ducklake_spark.sql.parse import parse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,6 +20,13 @@ Args = Mapping[str, Any] | Sequence[Any] | None
 
 def run(lake: Lake, text: str, dialect: str = "spark", args: Args = None) -> DataFrame:
     """Runs every statement of the text; the result of the last one."""
+    if args is not None and (isinstance(args, str) or not isinstance(args, (Mapping, Sequence))):
+        raise InvalidInputError(f"args= takes a dict or a list of values, not {args!r}.")
+    with quiet():
+        return _run(lake, text, dialect, args)
+
+
+def _run(lake: Lake, text: str, dialect: str, args: Args) -> DataFrame:
     found = parse(text, dialect)
     if not found:
         raise InvalidInputError("The SQL text holds no statement.")
@@ -30,8 +38,8 @@ def run(lake: Lake, text: str, dialect: str = "spark", args: Args = None) -> Dat
             except DuckLakeError as error:
                 if len(found) == 1:
                     raise
-                where = f"Statement {place} of {len(found)} is: {shortened(statement.text)}"
-                raise type(error)(f"{error} {where}") from error
+                add_statement(error, statement.text, f"Statement {place} of {len(found)} is:")
+                raise
         else:
             result = statements.execute(lake, statement, statement.own_args(args))
     return result

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.answers import answer
-from ducklake_spark.errors import ConstraintError, DuckLakeError, InvalidInputError
+from ducklake_spark.errors import DuckLakeError, add_statement
+from ducklake_spark.spark_errors import cause_of, is_of_spark, user_error
 from ducklake_spark.sql import calls, ddl, dml, merges, nodes, show
 from ducklake_spark.sql.context import Context
 from ducklake_spark.sql.grammar import LakeStatement
-from ducklake_spark.sql.grammar_queries import first_line
-from ducklake_spark.sql.parse import Statement, shortened
+from ducklake_spark.sql.parse import Statement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,34 +33,17 @@ def execute(
     try:
         found = _execute(context, tree.node)
     except DuckLakeError as error:
-        raise type(error)(f"{error} The statement is: {shortened(statement.text)}") from error
+        add_statement(error, statement.text)
+        raise
     except Exception as error:
-        kind = _of_spark(error)
-        if kind is None:
+        if not is_of_spark(error):
             raise
-        raise kind(f"{_message(error)} The statement is: {shortened(statement.text)}") from error
+        translated = user_error(error)
+        add_statement(translated, statement.text)
+        raise translated from cause_of(error)
     if found is None or isinstance(found, int):
         return _counted(lake, found)
     return found
-
-
-def _of_spark(error: Exception) -> type[DuckLakeError] | None:
-    """What kind of error of ours an error of Spark is."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    if isinstance(error, PySparkException):
-        condition = error.getCondition()
-        return ConstraintError if condition == "USER_RAISED_EXCEPTION" else InvalidInputError
-    return DuckLakeError if isinstance(error, Py4JError) else None
-
-
-def _message(error: Exception) -> str:
-    """What Spark says, without its plans and stacks."""
-    text = first_line(getattr(error, "getMessage", lambda: None)() or error)
-    for end in (" == SQL", " == DataFrame ==", " JVM stacktrace", ";"):
-        text = text.split(end, 1)[0]
-    return text
 
 
 def _counted(lake: Lake, count: int | None) -> DataFrame:

@@ -39,5 +39,5 @@ def view_frame(world: World, view: ViewDef) -> DataFrame:
         raise DuckLakeError(
             f'The view "{view.name}" cannot be read by Spark: {str(error).rstrip(".")}. Its text, in DuckDB\'s '
             f"dialect, is: {view.sql}"
-        ) from error
+        ) from None
     return frame.toDF(*view.column_aliases, *frame.columns[len(view.column_aliases) :])

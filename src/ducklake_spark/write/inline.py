@@ -138,7 +138,7 @@ def _materialize(
     try:
         connection.execute(f"CREATE TEMP TABLE inlined AS SELECT {', '.join(selected)} FROM arriving")
     except duckdb.Error as error:
-        raise _named(connection, table, arriving, selected, error) from error
+        raise _named(connection, table, arriving, selected, error) from None
     required = [column for column in table.columns if not column.nulls_allowed]
     if required:
         nulls = ", ".join(f"bool_or({quote(column.name)} IS NULL)" for column in required)

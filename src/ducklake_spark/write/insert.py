@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.transaction import Transaction
-from ducklake_spark.errors import DuckLakeError, InvalidInputError, did_you_mean
+from ducklake_spark.errors import DuckLakeError, FileError, InvalidInputError, did_you_mean, shortened
 from ducklake_spark.format import duckdb_sql, paths
 from ducklake_spark.format.columns import ColumnDef, find
 from ducklake_spark.format.data import DataFile
@@ -322,7 +323,10 @@ def _copy_options(target: Target) -> tuple[str, ...]:
 def _job(target: Target) -> Iterator[str]:
     """A folder for the files of one write, inside the table's; gone at the end. A worker that is late finds none."""
     job = os.path.join(local_path(target.folder), f"job-{uuid.uuid4()}")
-    os.makedirs(job)
+    try:
+        os.makedirs(job)
+    except OSError as error:
+        raise refused(target, error) or error from None
     try:
         yield job
     finally:
@@ -419,13 +423,48 @@ def _explained(target: Target, run: Callable[[], T]) -> T:
     try:
         return run()
     except Exception as error:
+        refusal = refused(target, error)
+        if refusal is not None:
+            raise refusal from None
         failure = _failure(error)
         if failure is None:
             raise
         column, value, reason = failure.get("column"), failure.get("value"), failure.get("reason")
         if column is not None and NULL_REASON in str(reason):
-            raise not_null_error(target.table, column) from error
-        raise misfit_error(target.table, column, value, str(reason)) from error
+            raise not_null_error(target.table, column) from None
+        raise misfit_error(target.table, column, value, str(reason)) from None
+
+
+_REFUSALS = re.compile(
+    r"\[Errno \d+\] (?P<os>[^:\n]+)|IO Error: (?P<duckdb>[^\n\"]*?(?:\"[^\"]*\")?[^\n\"]*)"
+    r"|(?P<java>Permission denied|No space left on device|Mkdirs failed[^\n(]*|Read-only file system)"
+)
+"""What the operating system says, as Python, DuckDB and Java pass it on."""
+
+
+def refused(target: Target, error: BaseException) -> FileError | None:
+    """A folder that cannot be written to, here or where a worker runs; None for any other error."""
+    if isinstance(error, DuckLakeError):
+        return None
+    if isinstance(error, OSError):
+        reason = error.strerror or str(error)
+    else:
+        text = str(error)
+        known = (
+            "Error: [Errno ",
+            "IO Error: ",
+            "IOException",
+            "FileSystemException",
+            "AccessDeniedException",
+        )
+        found = _REFUSALS.search(text) if any(mark in text for mark in known) else None
+        if found is None:
+            return None
+        reason = next(part for part in found.groups() if part)
+    return FileError(
+        f'Cannot write data files of table "{target.table.name}" to {local_path(target.folder)}: '
+        f"{shortened(reason, 120).rstrip('.')}. Nothing was written: make the folder writable for Spark and try again."
+    )
 
 
 def _failure(error: BaseException) -> dict[str, Any] | None:
@@ -459,10 +498,13 @@ def _moved(target: Target, path: str, file: DataFile) -> DataFile:
     """The file in its place in the table's folder; it goes with the transaction if that does not commit."""
     whole = os.path.join(local_path(target.folder), file.path)
     try:
-        os.replace(path, whole)
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(whole), exist_ok=True)
-        os.replace(path, whole)
+        try:
+            os.replace(path, whole)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(whole), exist_ok=True)
+            os.replace(path, whole)
+    except OSError as error:
+        raise refused(target, error) or error from None
     target.tx.written.append(whole)
     partitioning = target.table.partitioning
     keyed = partitioning is not None and bool(partitioning.keys)

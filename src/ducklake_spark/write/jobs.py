@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextvars
+import functools
 from collections.abc import Callable
 from threading import Thread
 from typing import Any, TypeVar
@@ -29,7 +31,9 @@ def side_by_side(first: Callable[[], First], second: Callable[[], Second]) -> tu
             failed.append(error)
 
     # It inherits what Spark knows of this thread: the job's group, description and pool. Connect has none of these.
-    thread: Any = Thread(target=run) if is_remote() else InheritableThread(target=run)
+    context = contextvars.copy_context()
+    target = functools.partial(context.run, run)
+    thread: Any = Thread(target=target) if is_remote() else InheritableThread(target=target)
     thread.start()
     try:
         result = second()

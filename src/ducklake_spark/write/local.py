@@ -59,18 +59,52 @@ def local_rows(table: TableDef, source: Any) -> LocalRows:
     """
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
+    elif isinstance(source, pa.RecordBatchReader):
+        source = source.read_all()
     elif hasattr(source, "to_arrow") and not hasattr(source, "columns"):
         source = source.to_arrow()
     elif type(source).__module__.startswith("pandas"):
         source = _from_pandas(table, source)
+    elif hasattr(source, "__arrow_c_stream__") and not isinstance(source, pa.Table):
+        source = pa.table(source)
     if isinstance(source, pa.Table):
         return _from_arrow(source)
     if isinstance(source, (str, bytes, Mapping)) or not isinstance(source, Iterable):
+        given = "None" if source is None else type(source).__name__
         raise InvalidInputError(
-            f'Cannot insert {type(source).__name__} into table "{table.name}": give a DataFrame, an Arrow table, a '
-            "pandas DataFrame, or a list of dicts or tuples."
+            f'Cannot insert {given} into table "{table.name}": give a DataFrame, an Arrow table, a pandas DataFrame, '
+            "or a list of dicts or tuples."
         )
     return _from_rows(table, list(source))
+
+
+def frame_of_rows(spark: Any, table: TableDef, source: Any) -> Any:
+    """Rows that are here as a DataFrame, with the types that the table has for their columns.
+
+    Raises:
+        InvalidInputError: Not rows, or values that Spark has no type for.
+    """
+    local = local_rows(table, source)
+    arrays, fields = [], []
+    for place, (name, kind) in enumerate(local.fields):
+        array, column = local.table.column(f"c{place}"), find(table.columns, name)
+        is_zoned = column is not None and column.data_type.name == "timestamptz"
+        if is_zoned and pa.types.is_timestamp(array.type) and array.type.tz is None:
+            array, kind = array.cast(pa.timestamp(array.type.unit, "UTC")), spark_types.TimestampType()
+        arrays.append(array)
+        fields.append(spark_types.StructField(name, kind))
+    rows = pa.Table.from_arrays(arrays, names=[field.name for field in fields])
+    try:
+        return spark.createDataFrame(rows, spark_types.StructType(fields))
+    except Exception as error:
+        raise InvalidInputError(
+            f'Cannot make a DataFrame of the rows for table "{table.name}": {first_sentence(error)} Give a DataFrame.'
+        ) from None
+
+
+def first_sentence(error: BaseException) -> str:
+    """What an error says first, with a full stop."""
+    return str(error).strip().partition("\n")[0].rstrip(".") + "."
 
 
 def _from_pandas(table: TableDef, source: Any) -> pa.Table:
@@ -89,7 +123,7 @@ def _from_pandas(table: TableDef, source: Any) -> pa.Table:
         try:
             arrays.append(pa.Array.from_pandas(series))
         except (pa.ArrowException, TypeError, ValueError) as error:
-            raise _mixed(table, name, error) from error
+            raise _mixed(table, name, error) from None
     return pa.Table.from_arrays([_whole(array) for array in arrays], names=names)
 
 
@@ -134,7 +168,7 @@ def _from_rows(table: TableDef, rows: list[Any]) -> LocalRows:
             try:
                 array = pa.array([_untyped(value) for value in values])
             except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-                raise _mixed(table, name, error) from error
+                raise _mixed(table, name, error) from None
         else:
             array = _array(values, column.data_type, _where(table, name))
         arrays.append(array)
@@ -213,8 +247,8 @@ def _array(values: Sequence[Any], target: DataType, where: str) -> pa.Array:
             try:
                 _scalar_array([value], target, where)
             except (pa.ArrowException, OverflowError, TypeError, ValueError, UnicodeError):
-                raise _misfit(value, target, where) from error
-        raise InvalidInputError(f"The values for {where} are not of one type: {error}") from error
+                raise _misfit(value, target, where) from None
+        raise InvalidInputError(f"The values for {where} are not of one type: {error}") from None
 
 
 def _scalar_array(values: Sequence[Any], target: DataType, where: str) -> pa.Array:
@@ -253,8 +287,8 @@ def _variant(value: Any, target: DataType, where: str) -> dict[str, bytes] | Non
     if not isinstance(value, spark_types.VariantVal):
         try:
             value = spark_types.VariantVal.parseJson(json.dumps(value, ensure_ascii=False))
-        except (TypeError, ValueError) as error:
-            raise _misfit(value, target, where) from error
+        except (TypeError, ValueError):
+            raise _misfit(value, target, where) from None
     return {"value": bytes(value.value), "metadata": bytes(value.metadata)}
 
 
@@ -267,7 +301,7 @@ def _decimal_array(values: Sequence[Any], target: Decimal, where: str) -> pa.Arr
         try:
             return pa.array(values)
         except (pa.ArrowException, TypeError, ValueError) as error:
-            raise InvalidInputError(f"The values for {where} are not of one type: {error}") from error
+            raise InvalidInputError(f"The values for {where} are not of one type: {error}") from None
     context = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
     step = decimal.Decimal(1).scaleb(-target.scale)
     limit = decimal.Decimal(10) ** (target.precision - target.scale)
@@ -357,7 +391,7 @@ def _struct_array(values: Sequence[Any], target: Struct, where: str) -> pa.Array
             try:
                 arrays.append(pa.array([_untyped(value) for value in column]))
             except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-                raise InvalidInputError(f'The values of field "{name}" of {where}: {error}') from error
+                raise InvalidInputError(f'The values of field "{name}" of {where}: {error}') from None
         else:
             arrays.append(_array(column, part[1], f'field "{name}" of {where}'))
         names.append(name)
@@ -417,4 +451,4 @@ def _scalar_spark_type(arrow: pa.DataType) -> spark_types.DataType:
     try:
         return from_arrow_type(arrow, prefer_timestamp_ntz=True)
     except Exception as error:
-        raise InvalidInputError(f"Cannot store values of the Arrow type {arrow}: {error}") from error
+        raise InvalidInputError(f"Cannot store values of the Arrow type {arrow}: {error}") from None

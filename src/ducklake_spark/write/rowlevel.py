@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.store import Row
 from ducklake_spark.catalog.tables import LIVE
-from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.errors import InvalidInputError, shortened
 from ducklake_spark.format.columns import find, require_field_parent, resolve
 from ducklake_spark.format.data import DeleteFile, FileDeletes
 from ducklake_spark.format.edits import DeleteRows, TableEdit
@@ -27,8 +27,9 @@ from ducklake_spark.format.names import split_name, ticked
 from ducklake_spark.format.objects import TableDef, is_local
 from ducklake_spark.format.types import fold
 from ducklake_spark.scan.read import FILE_ID, INLINED_NAME, VIRTUAL_COLUMNS, hidden
+from ducklake_spark.spark_errors import is_of_spark
 from ducklake_spark.workers.deletes import FIELDS, DeleteEncoding, TableFile
-from ducklake_spark.write.insert import ROW_ID, Added, Target, local_path, rows_to_add
+from ducklake_spark.write.insert import ROW_ID, Added, Target, local_path, refused, rows_to_add
 from ducklake_spark.write.workers import map_in_arrow, require_workers
 
 _POSITION = hidden("file_row_number")
@@ -82,7 +83,10 @@ def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, i
     encoding = DeleteEncoding(
         local_path(target.folder), target.inline_limit, tx.snapshot.snapshot_id + 1, files
     )
-    answers = [json.loads(row[0]) for row in map_in_arrow(grouped, encoding, "info string").collect()]
+    try:
+        answers = [json.loads(row[0]) for row in map_in_arrow(grouped, encoding, "info string").collect()]
+    except Exception as error:
+        raise refused(target, error) or error from None
     if not answers:
         return None, 0
     tx.restamp = restamp
@@ -318,6 +322,45 @@ def _column(name: str, prefix: str | None = None) -> Any:
     return F.col(ticked(name) if prefix is None else f"{prefix}.{ticked(name)}")
 
 
+def _given(value: Any, name: str, table: TableDef) -> Any:
+    if isinstance(value, ColumnType):
+        return value
+    try:
+        return F.expr(value) if isinstance(value, str) else F.lit(value)
+    except (AttributeError, TypeError, ValueError) as error:
+        if is_of_spark(error):
+            raise
+        raise InvalidInputError(
+            f'The value {shortened(repr(value), 60)} for column "{name}" of table "{table.name}" is neither SQL text '
+            "nor a Column nor a plain value that Spark knows."
+        ) from None
+
+
+def require_condition(condition: Any, what: str) -> None:
+    """Raises unless it is something that can be a condition.
+
+    Raises:
+        InvalidInputError: Names what it was given for.
+    """
+    if condition is not None and not isinstance(condition, (str, ColumnType)):
+        raise InvalidInputError(f"The condition of {what} is SQL text or a Column, not {condition!r}.")
+
+
+def require_values(values: Any, what: str) -> None:
+    """Raises unless it is a dict of columns and values.
+
+    Raises:
+        InvalidInputError: Names what it was given for.
+    """
+    if not isinstance(values, Mapping):
+        raise InvalidInputError(
+            f"The values of {what} are a dict of columns and SQL, as {{'name': \"'Ada'\"}}, not "
+            f"{shortened(repr(values), 60)}."
+        )
+    if not values:
+        raise InvalidInputError(f"{what[0].upper()}{what[1:]} assigns no column.")
+
+
 def assigned_values(
     assignments: Mapping[str, Any], table: TableDef, prefix: str | None = None
 ) -> dict[str, Any]:
@@ -332,6 +375,10 @@ def assigned_values(
     whole: set[str] = set()
     paths: set[tuple[str, ...]] = set()
     for name, value in assignments.items():
+        if not isinstance(name, str):
+            raise InvalidInputError(
+                f'A column of table "{table.name}" has {name!r} for a name: it must be a text.'
+            )
         path = (name,) if find(table.columns, name) is not None else split_name(name, "column")
         node = resolve(table.columns, path, table.name)
         top = resolve(table.columns, path[:1], table.name).name
@@ -339,13 +386,7 @@ def assigned_values(
         if folded in paths or top in whole or (len(path) == 1 and top in values):
             raise InvalidInputError(f'The update of table "{table.name}" assigns column "{name}" twice.')
         paths.add(folded)
-        given = (
-            value
-            if isinstance(value, ColumnType)
-            else F.expr(value)
-            if isinstance(value, str)
-            else F.lit(value)
-        )
+        given = _given(value, name, table)
         if len(path) == 1:
             whole.add(top)
             values[top] = given
