@@ -169,35 +169,49 @@ def test_columns_and_fields_come_and_go(make_lake: MakeLake, kind: str, limit: i
     assert lake.check("t") > 30
 
 
+DEFAULTS = {
+    "BOOLEAN": "'true'",
+    "TINYINT": "-1",
+    "UBIGINT": "18446744073709551615",
+    "HUGEINT": "5",
+    "FLOAT": "1.5",
+    "DOUBLE": "'inf'",
+    "DECIMAL(10,2)": "1.5",
+    "DATE": "'0044-03-15'",
+    "TIME": "'12:34:56.5'",
+    "TIMESTAMP": "'2020-01-01 01:02:03.5'",
+    "TIMESTAMP_S": "'2020-01-01 01:02:03'",
+    "TIMESTAMP_NS": "'2020-01-01 01:02:03.123456789'",
+    "TIMESTAMPTZ": "'2020-01-01 01:02:03+00'",
+    "VARCHAR": "'it''s \\ \"'",
+    "JSON": "'{}'",
+    "BLOB": "'\\xAA'",
+    "UUID": "'550e8400-e29b-41d4-a716-446655440000'",
+    "INTERVAL": "'1 month 2 days'",
+    "TIMETZ": "'12:00:00+02'",
+}
+
+
 def test_defaults_of_every_type(make_lake: MakeLake) -> None:
-    defaults = {
-        "BOOLEAN": "'true'",
-        "TINYINT": "-1",
-        "UBIGINT": "18446744073709551615",
-        "HUGEINT": "5",
-        "FLOAT": "1.5",
-        "DOUBLE": "'inf'",
-        "DECIMAL(10,2)": "1.5",
-        "DATE": "'0044-03-15'",
-        "TIME": "'12:34:56.5'",
-        "TIMESTAMP": "'2020-01-01 01:02:03.5'",
-        "TIMESTAMP_S": "'2020-01-01 01:02:03'",
-        "TIMESTAMP_NS": "'2020-01-01 01:02:03.123456789'",
-        "TIMESTAMPTZ": "'2020-01-01 01:02:03+00'",
-        "VARCHAR": "'it''s \\ \"'",
-        "JSON": "'{}'",
-        "BLOB": "'\\xAA'",
-        "UUID": "'550e8400-e29b-41d4-a716-446655440000'",
-        "INTERVAL": "'1 month 2 days'",
-        "TIMETZ": "'12:00:00+02'",
-    }
     lake = make_lake(data_inlining_row_limit=0)
     lake.write("CREATE TABLE t(a INTEGER, s STRUCT(x INTEGER))", "INSERT INTO t VALUES (1, {'x': 1})")
-    for i, (type_, text) in enumerate(defaults.items()):
+    for i, (type_, text) in enumerate(DEFAULTS.items()):
         lake.write(f"ALTER TABLE t ADD COLUMN c{i} {type_} DEFAULT {text}")
         if type_ not in ("TIMESTAMP_NS", "INTERVAL", "TIMETZ"):
             lake.write(f"ALTER TABLE t ADD COLUMN s.c{i} {type_} DEFAULT {text}")
     assert lake.check("t") > 10
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
+def test_columns_of_every_type_over_rows_in_the_catalog(make_lake: MakeLake, kind: str) -> None:
+    lake = make_lake(kind)
+    lake.write("CREATE TABLE t(a INTEGER)", "INSERT INTO t VALUES (1), (2)", "BEGIN")
+    for i, (type_, text) in enumerate(DEFAULTS.items()):
+        lake.write(
+            f"ALTER TABLE t ADD COLUMN c{i} {type_}", f"ALTER TABLE t ADD COLUMN d{i} {type_} DEFAULT {text}"
+        )
+    lake.write("ALTER TABLE t ADD COLUMN g GEOMETRY", "COMMIT")
+    assert lake.check("t") == 4
 
 
 def test_a_struct_whose_old_fields_are_all_gone(make_lake: MakeLake) -> None:

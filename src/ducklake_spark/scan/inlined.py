@@ -132,7 +132,8 @@ def decode(
             if then is None
             else _value(f"CAST({source} AS {_text_type(then)})", then, column, choices)
         )
-        made.append(f"{sql} AS u{number}")
+        # DuckDB has no types for NULLs that it computes before it runs: list_transform(NULL, ...) is an integer.
+        made.append(f"CAST({sql} AS {_carried_sql(column, choices)}) AS u{number}")
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("batch", batch)
@@ -184,11 +185,10 @@ def _text(value: Any) -> str | None:
 
 
 def _default(node: ColumnDef, choices: TypeChoices) -> str:
-    sql_type = duckdb_name(node.data_type)
     if node.initial_default is None:
-        return _value(f"CAST(NULL AS {sql_type})", node, node, choices)
+        return f"CAST(NULL AS {_carried_sql(node, choices)})"
     text = node.initial_default.replace("'", "''")
-    return _value(f"CAST('{text}' AS {sql_type})", node, node, choices)
+    return _value(f"CAST('{text}' AS {duckdb_name(node.data_type)})", node, node, choices)
 
 
 def _value(sql: str, then: ColumnDef, now: ColumnDef, choices: TypeChoices, depth: int = 0) -> str:
@@ -242,6 +242,30 @@ _CASTS = {
     "time": "VARCHAR",
     "time_ns": "VARCHAR",
 }
+
+
+_CARRIED = _CASTS | {
+    "timetz": "VARCHAR",
+    "interval": "STRUCT(months INTEGER, days INTEGER, micros BIGINT)",
+    "geometry": "BLOB",
+}
+
+
+def _carried_sql(node: ColumnDef, choices: TypeChoices) -> str:
+    """The DuckDB type of a decoded value."""
+    parts = [_carried_sql(child, choices) for child in node.children]
+    match node.type:
+        case "list":
+            return f"{parts[0]}[]"
+        case "map":
+            return f"MAP({parts[0]}, {parts[1]})"
+        case "struct":
+            named = (f"{quote(child.name)} {part}" for child, part in zip(node.children, parts, strict=True))
+            return f"STRUCT({', '.join(named)})"
+        case "timestamp_ns":
+            return "BIGINT" if choices.timestamp_ns == "long" else "TIMESTAMP"
+        case _:
+            return _CARRIED.get(node.type) or duckdb_name(node.data_type)
 
 
 def _scalar(sql: str, node: ColumnDef, choices: TypeChoices) -> str:

@@ -19,6 +19,7 @@ from ducklake_spark.format.types import (
     quote,
     walk,
 )
+from ducklake_spark.scan.types import TypeChoices, user_type
 
 _INTEGERS = frozenset(
     "int8 int16 int32 int64 int128 uint8 uint16 uint32 uint64 uint128".split()  # noqa: SIM905 - easier to read
@@ -163,6 +164,10 @@ def carried(
 def _carried_map(
     column: Column, source: spark_types.MapType, target: Map
 ) -> tuple[Column, spark_types.DataType]:
+    if isinstance(source.keyType, spark_types.NullType):
+        # Only empty maps have such keys, and Arrow has no type for them.
+        source = spark_types.MapType(user_type(target.key, TypeChoices()), source.valueType)
+        return _carried_map(column.cast(source), source, target)
     _, key = carried(F.lit(None), source.keyType, target.key)
     _, value = carried(F.lit(None), source.valueType, target.value)
     if (key, value) == (source.keyType, source.valueType):
