@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -27,9 +27,12 @@ from ducklake_spark.format.edits import DeleteRows, TableEdit
 from ducklake_spark.format.names import split_name, ticked
 from ducklake_spark.format.objects import TableDef, is_local, uuid7
 from ducklake_spark.format.types import fold
-from ducklake_spark.scan.deletes import vector_positions
+from ducklake_spark.scan.deletes import vector_of, vector_positions
 from ducklake_spark.scan.read import FILE_ID, INLINED_NAME, VIRTUAL_COLUMNS, hidden
 from ducklake_spark.write.insert import ROW_ID, Added, Target, local_path, rows_to_add
+
+if TYPE_CHECKING:
+    from ducklake_spark.scan.deletes import Positions
 
 _POSITION = hidden("file_row_number")
 PLACE = (FILE_ID, INLINED_NAME, _POSITION)
@@ -41,6 +44,8 @@ MANY_FILES = 1000
 """In tables with more, only the files that are touched are looked up."""
 _AT_ONCE = 1000
 _RESULT = pa.schema([("info", pa.string())])
+VECTOR = ".puffin"
+"""How the name of a deletion vector ends."""
 _FIELDS = "{file_path: 2147483646, pos: 2147483645, _ducklake_internal_snapshot_id: 2147483539}"
 _PLAIN_FIELDS = "{file_path: 2147483646, pos: 2147483645}"
 
@@ -62,7 +67,7 @@ class TableFile:
     delete_path: tuple[str, bool] | None = None
     """The committed delete file as `files_scheduled_for_deletion` names it."""
     is_vector: bool = False
-    """The delete file is a deletion vector; what takes its place is a Parquet file."""
+    """The delete file is a deletion vector, which does not say when each of its rows was deleted."""
     pending: bool = False
     """The delete file is of this transaction: it is merged, not replaced."""
 
@@ -80,6 +85,8 @@ class DeleteEncoding:
     limit: int
     stamp: int
     files: Mapping[int, TableFile] = field(default_factory=dict)
+    vectors: bool = False
+    """Whether delete files are deletion vectors."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of (file id, name, positions); one answer for each."""
@@ -103,16 +110,18 @@ class DeleteEncoding:
 
     def _write(self, file: TableFile, positions: Sequence[int], *, own: bool) -> dict[str, Any]:
         """A delete file with these positions and those of the file that it takes the place of."""
-        history = file.delete_file is not None and not own and not (file.pending and file.delete_id is None)
         os.makedirs(self.folder, exist_ok=True)
+        if self.vectors:
+            return self._write_vector(file, positions)
+        # A vector of this transaction does not tell its own deletes from those that it took over.
+        history = file.delete_file is not None and not own and not (file.pending and file.is_vector)
+        history = history and not (file.pending and file.delete_id is None)
         path = os.path.join(self.folder, f"ducklake-{uuid7()}-delete.parquet")
         with duckdb.connect(":memory:", config={"threads": 1}) as connection:
             connection.register("added", pa.table({"pos": pa.array(positions, pa.int64())}))
             parts = [f"SELECT pos, CAST({self.stamp} AS BIGINT) AS s FROM added"]
             if file.delete_file is not None and file.is_vector:
-                with open(file.delete_file, "rb") as vector:
-                    gone = vector_positions(vector.read(), file.delete_file)
-                connection.register("old", pa.table({"pos": pa.array(gone, pa.int64())}))
+                connection.register("old", pa.table({"pos": deleted_positions(file.delete_file)}))
                 parts.append(f"SELECT pos, CAST({file.delete_begin} AS BIGINT) AS s FROM old")
             elif file.delete_file is not None:
                 old = "'" + file.delete_file.replace("'", "''") + "'"
@@ -133,6 +142,30 @@ class DeleteEncoding:
             ).fetchone()
         assert row is not None
         return {"path": path, "count": row[1], "size": row[2], "footer": row[3], "history": history}
+
+    def _write_vector(self, file: TableFile, positions: Sequence[int]) -> dict[str, Any]:
+        """A deletion vector of all positions; as it has no place for snapshots, the one before it ends with it."""
+        import numpy as np
+
+        old = [deleted_positions(file.delete_file)] if file.delete_file is not None else []
+        gone = np.unique(np.concatenate([*old, np.array(positions, np.int64)]))
+        path = os.path.join(self.folder, f"ducklake-{uuid7()}-delete.puffin")
+        data = vector_of(gone)
+        with open(path, "xb") as vector:
+            vector.write(data)
+        return {"path": path, "count": len(gone), "size": len(data), "footer": 0, "history": False}
+
+
+def deleted_positions(path: str) -> Positions:
+    """All positions in a delete file of this machine, whenever they were deleted."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    if path.endswith(VECTOR):
+        with open(path, "rb") as vector:
+            return vector_positions(vector.read(), path)
+    positions: Positions = pq.read_table(path, columns=["pos"]).column("pos").to_numpy().astype(np.int64)
+    return positions
 
 
 def restamp(file: DeleteFile, snapshot_id: int) -> DeleteFile:
@@ -172,7 +205,11 @@ def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, i
         touched = [row[0] for row in grouped.where("f >= 0").select("f").collect()]
     files = table_files(target, edit, touched)
     encoding = DeleteEncoding(
-        local_path(target.folder), target.inline_limit, tx.snapshot.snapshot_id + 1, files
+        local_path(target.folder),
+        target.inline_limit,
+        tx.snapshot.snapshot_id + 1,
+        files,
+        vectors=target.option("write_deletion_vectors") == "true",
     )
     answers = [json.loads(row[0]) for row in grouped.mapInArrow(encoding, "info string").collect()]
     if not answers:
@@ -230,6 +267,7 @@ def _delete_file(target: Target, file: TableFile, written: Mapping[str, Any] | N
         begin_snapshot=file.delete_begin if written["history"] else None,
         stamp=target.tx.snapshot.snapshot_id + 1 if written["history"] else None,
         replaces=replaces,
+        format="puffin" if written["path"].endswith(VECTOR) else "parquet",
     )
 
 
@@ -265,6 +303,7 @@ def table_files(
                 data.record_count,
                 delete_file=own.whole_path if own else None,
                 delete_count=own.delete_count if own else 0,
+                is_vector=own is not None and own.format == "puffin",
                 pending=own is not None,
             )
     if is_local(table.table_id) or (edit is not None and edit.emptied is not None):
@@ -326,7 +365,7 @@ def _with_pending(file: TableFile, deletes: FileDeletes | None) -> TableFile:
         delete_file=deletes.file.whole_path,
         delete_count=deletes.file.delete_count,
         delete_begin=file.delete_begin if deletes.file.begin_snapshot is not None else 0,
-        is_vector=False,
+        is_vector=deletes.file.format == "puffin",
         pending=True,
     )
 
