@@ -108,7 +108,10 @@ def _deleted(store: Store, table_id: int) -> Counts:
     """Positions in the catalog and in delete files of one snapshot, and what was left of files that ended."""
     queries: list[Query] = [
         (
-            "SELECT x.begin_snapshot, sum(x.delete_count) FROM ducklake_delete_file x JOIN ducklake_data_file f "
+            # A deletion vector holds the deletes of the delete file that ended where it begins.
+            "SELECT x.begin_snapshot, sum(x.delete_count - coalesce((SELECT max(old.delete_count) FROM "
+            "ducklake_delete_file old WHERE old.data_file_id = x.data_file_id AND old.end_snapshot = "
+            "x.begin_snapshot), 0)) FROM ducklake_delete_file x JOIN ducklake_data_file f "
             "ON f.data_file_id = x.data_file_id WHERE x.table_id = ? AND x.partial_max IS NULL AND "
             "f.partial_max IS NULL GROUP BY x.begin_snapshot",
             (table_id,),

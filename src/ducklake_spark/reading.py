@@ -7,8 +7,6 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
-
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.format.columns import walk_all
@@ -23,6 +21,7 @@ from ducklake_spark.scan.read import Pending, ReadOptions, read_table
 from ducklake_spark.scan.types import TimestampNs, choices_of
 from ducklake_spark.sql.names import World
 from ducklake_spark.sql.views import view_frame
+from ducklake_spark.workers.deletes import deleted_positions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -72,15 +71,16 @@ def _pending(lake: Lake, tx: Transaction, table: TableDef, timestamp_ns: Timesta
     )
     inlined = _inlined(lake, tx, table, edit, timestamp_ns)
     own_files = _delete_files(edit)
-    are_few = sum(file.delete_count for file in own_files.values()) <= FEW_DELETES
+    # Spark reads large delete files itself, but not deletion vectors, which are small for what they hold.
+    many = {}
+    if sum(file.delete_count for file in own_files.values()) > FEW_DELETES:
+        many = {file_id: file for file_id, file in own_files.items() if file.format == "parquet"}
     return Pending(
         data_files=files,
         dropped_files=frozenset(file_id for file_id, each in edit.deletes.items() if each.ended),
-        deleted=_deleted(edit, own_files if are_few else {}),
+        deleted=_deleted(edit, {i: file for i, file in own_files.items() if i not in many}),
         delete_files=tuple(
-            ScanFile(file_id, file.whole_path, file.file_size_bytes)
-            for file_id, file in own_files.items()
-            if not are_few
+            ScanFile(file_id, file.whole_path, file.file_size_bytes) for file_id, file in many.items()
         ),
         inlined=inlined,
         deleted_inlined={name: frozenset(row_ids) for name, row_ids in edit.ended_rows.items()},
@@ -102,13 +102,8 @@ def _deleted(edit: TableEdit, files: Mapping[int, DeleteFile]) -> dict[int, list
         if each.inlined and not each.ended
     }
     for file_id, file in files.items():
-        found.setdefault(file_id, []).extend(_positions(file))
+        found.setdefault(file_id, []).extend(deleted_positions(file.whole_path).tolist())
     return found
-
-
-def _positions(file: DeleteFile) -> list[int]:
-    positions: list[int] = pq.read_table(file.whole_path, columns=["pos"]).column("pos").to_pylist()
-    return positions
 
 
 def _inlined(

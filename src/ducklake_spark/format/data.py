@@ -109,7 +109,9 @@ class DeleteFile:
     Attributes:
         begin_snapshot: Of the oldest delete in it; None when all are of this transaction.
         stamp: The snapshot id that stands in it for the deletes of this transaction; None for a plain file.
-        replaces: Id, whole path, stored path and relativity of the committed delete file whose place it takes.
+        replaces: Id, path and relativity of the committed delete file whose place it takes. One that has a stamp holds
+            the snapshots of all its deletes, and the old file goes; any other begins where the old one ends.
+        format: `parquet`, or `puffin` for a deletion vector.
     """
 
     path: str
@@ -120,6 +122,7 @@ class DeleteFile:
     begin_snapshot: int | None = None
     stamp: int | None = None
     replaces: tuple[int, str, bool] | None = None
+    format: str = "parquet"
 
 
 @dataclass(frozen=True)

@@ -294,6 +294,9 @@ class _Builder:
         for name, row_ids in edit.ended_rows.items():
             # Not the new versions of the same rows, which this snapshot begins.
             self._end(f'"{name}"', "row_id", sorted(row_ids), " AND begin_snapshot < ?", [begin])
+        continued = [each.file for each in edit.deletes.values() if each.file and each.file.stamp is None]
+        ended = [file.replaces[0] for file in continued if file.replaces is not None]
+        self._end("ducklake_delete_file", "delete_file_id", ended)
         rows = []
         for file_id, file in self.own_delete_files.get(table_id, ()):
             rows.append(self._delete_row(file, table_id, file_id))
@@ -303,7 +306,7 @@ class _Builder:
         self._insert("ducklake_delete_file", *rows)
 
     def _delete_row(self, file: DeleteFile, table_id: int, data_file_id: int) -> tuple[Any, ...]:
-        if file.replaces is not None:
+        if file.replaces is not None and file.stamp is not None:
             old_id, path, relative = file.replaces
             self.batch.statements.append(
                 Execute("DELETE FROM ducklake_delete_file WHERE delete_file_id = ?", (old_id,))
@@ -324,7 +327,7 @@ class _Builder:
             data_file_id,
             file.path,
             True,
-            "parquet",
+            file.format,
             file.delete_count,
             file.file_size_bytes,
             file.footer_size,

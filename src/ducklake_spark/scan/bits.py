@@ -119,10 +119,8 @@ class DeletedBits:
         return self._possible(positions, file.path)
 
     def _from_vector(self, file: ScanFile) -> Positions:
-        import numpy as np
-
         positions = vector_positions(self._content(file), f"{file.path} of {self.plan.title}")
-        return self._possible(np.array(positions, dtype=np.int64), file.path)
+        return self._possible(positions, file.path)
 
     def _content(self, file: ScanFile) -> bytes:
         try:

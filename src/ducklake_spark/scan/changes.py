@@ -346,7 +346,7 @@ class ChangeReader:
                 data = connect.read_bytes(self.spark, file.path)
                 pairs += [
                     (file.data_file_id, position, file.begin_snapshot)
-                    for position in vector_positions(data, file.path)
+                    for position in vector_positions(data, file.path).tolist()
                 ]
         if pairs:
             files, places, snapshots = zip(*pairs, strict=True)

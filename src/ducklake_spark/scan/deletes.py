@@ -1,22 +1,36 @@
-"""Deletion vectors: a bitmap of deleted positions in a file of its own (format `puffin`). Pure bytes."""
+"""Deletion vectors: a bitmap of deleted positions in a file of its own (format `puffin`), read and made. Pure bytes.
+
+The file is one blob of Iceberg's type `deletion-vector-v1`: for each upper half of a position a portable Roaring bitmap
+of the lower halves, with a length, a magic and a checksum around them.
+"""
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ducklake_spark.errors import DuckLakeError
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Positions = npt.NDArray[np.int64]
+
 _MAGIC = b"\xd1\xd3\x39\x64"
 _NO_RUNS, _WITH_RUNS = 12346, 12347
+_LARGEST_ARRAY = 4096
+"""A container with more values is a bitmap of 65,536 bits instead of a list."""
 
 
-def vector_positions(data: bytes, where: str) -> list[int]:
-    """The positions in a deletion vector.
+def vector_positions(data: bytes, where: str) -> Positions:
+    """The positions in a deletion vector, in ascending order.
 
     >>> vector_positions(bytes.fromhex(
     ...     "00000026d1d33964010000000000000000000000"
-    ...     "3a300000010000000000020010000000000001000200748ad0d0"), "x")
+    ...     "3a300000010000000000020010000000000001000200748ad0d0"), "x").tolist()
     [0, 1, 2]
 
     Raises:
@@ -28,26 +42,77 @@ def vector_positions(data: bytes, where: str) -> list[int]:
         raise DuckLakeError(f"The deletion vector {where} is damaged: {error}.") from error
 
 
-def bitmap_positions(data: bytes) -> list[int]:
+def bitmap_positions(data: bytes) -> Positions:
     """The same for workers, which do not have the package's errors: damage is a ValueError."""
+    import numpy as np
+
     try:
         length = int.from_bytes(data[:4], "big")
         body, checksum = data[4 : 4 + length], data[4 + length : 8 + length]
         if body[:4] != _MAGIC or zlib.crc32(body) != int.from_bytes(checksum, "big"):
             raise ValueError("wrong magic or checksum")
         (count,) = struct.unpack_from("<Q", body, 4)
-        position, found = 12, []
+        position, found = 12, [np.empty(0, np.int64)]
         for _ in range(count):
             (high,) = struct.unpack_from("<I", body, position)
             values, position = _bitmap(body, position + 4)
-            found += [high << 32 | value for value in values]
-        return found
+            found += [values + (high << 32)]
+        return np.concatenate(found)
     except struct.error as error:
         raise ValueError(str(error)) from error
 
 
-def _bitmap(data: bytes, start: int) -> tuple[list[int], int]:
+def vector_of(positions: Sequence[int] | Positions) -> bytes:
+    """The deletion vector of some positions, which may come in any order and more than once.
+
+    >>> vector_of([2, 0, 1, 1]).hex()
+    '00000026d1d339640100000000000000000000003a300000010000000000020010000000000001000200748ad0d0'
+    """
+    import numpy as np
+
+    wanted = np.unique(np.asarray(positions, dtype=np.int64))
+    parts = _parts(wanted, 32)
+    body = _MAGIC + struct.pack("<Q", len(parts))
+    for high, values in parts:
+        body += struct.pack("<I", high) + _bitmap_of(values)
+    return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def _parts(values: Positions, bits: int) -> list[tuple[int, Positions]]:
+    """Sorted values by what is above some bits, each with the rest."""
+    import numpy as np
+
+    keys, starts = np.unique(values >> bits, return_index=True)
+    rests = np.split(values & ((1 << bits) - 1), starts[1:])
+    return list(zip(keys.tolist(), rests, strict=True)) if len(keys) else []
+
+
+def _bitmap_of(values: Positions) -> bytes:
+    """A portable Roaring bitmap of 32-bit numbers without runs, as the extension writes it."""
+    import numpy as np
+
+    parts = _parts(values, 16)
+    header = struct.pack("<II", _NO_RUNS, len(parts))
+    containers = []
+    for _, rests in parts:
+        if len(rests) <= _LARGEST_ARRAY:
+            containers.append(rests.astype("<u2").tobytes())
+        else:
+            bits = np.zeros(1 << 16, np.bool_)
+            bits[rests] = True
+            containers.append(np.packbits(bits, bitorder="little").tobytes())
+    header += b"".join(struct.pack("<HH", key, len(rests) - 1) for key, rests in parts)
+    offset = len(header) + 4 * len(parts)
+    for container in containers:
+        header += struct.pack("<I", offset)
+        offset += len(container)
+    return header + b"".join(containers)
+
+
+def _bitmap(data: bytes, start: int) -> tuple[Positions, int]:
     """A portable Roaring bitmap of 32-bit numbers, and where it ends."""
+    import numpy as np
+
     (cookie,) = struct.unpack_from("<I", data, start)
     position, runs = start + 4, b""
     if cookie & 0xFFFF == _WITH_RUNS:
@@ -62,23 +127,20 @@ def _bitmap(data: bytes, start: int) -> tuple[list[int], int]:
         raise ValueError("not a Roaring bitmap")
     headers = [struct.unpack_from("<HH", data, position + 4 * i) for i in range(count)]
     position += 4 * count + (4 * count if has_offsets else 0)
-    found: list[int] = []
+    found = [np.empty(0, np.int64)]
     for index, (key, cardinality) in enumerate(headers):
         base = key << 16
         if runs and runs[index // 8] >> (index % 8) & 1:
             (number,) = struct.unpack_from("<H", data, position)
             for run in range(number):
                 first, length = struct.unpack_from("<HH", data, position + 2 + 4 * run)
-                found.extend(range(base + first, base + first + length + 1))
+                found.append(np.arange(base + first, base + first + length + 1, dtype=np.int64))
             position += 2 + 4 * number
-        elif cardinality + 1 <= 4096:
-            found += [base + value for value in struct.unpack_from(f"<{cardinality + 1}H", data, position)]
+        elif cardinality + 1 <= _LARGEST_ARRAY:
+            found.append(np.frombuffer(data, "<u2", cardinality + 1, position).astype(np.int64) + base)
             position += 2 * (cardinality + 1)
         else:
-            words = struct.unpack_from("<1024Q", data, position)
-            for word_index, word in enumerate(words):
-                while word:
-                    found.append(base + word_index * 64 + (word & -word).bit_length() - 1)
-                    word &= word - 1
+            bits = np.unpackbits(np.frombuffer(data, np.uint8, 8192, position), bitorder="little")
+            found.append(np.flatnonzero(bits).astype(np.int64) + base)
             position += 8192
-    return found, position
+    return np.concatenate(found), position

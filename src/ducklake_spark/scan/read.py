@@ -412,7 +412,9 @@ class _Reader:
         pairs = self._pairs
         for file in delete_files(self.store, plan, "puffin") if plan.deletes.formats.get("puffin") else []:
             data = connect.read_bytes(self.spark, file.path)
-            pairs = pairs + [(file.data_file_id, position) for position in vector_positions(data, file.path)]
+            pairs = pairs + [
+                (file.data_file_id, position) for position in vector_positions(data, file.path).tolist()
+            ]
         if pairs:
             found.append(F.broadcast(_pairs_frame(self.spark, pairs)))
         return found

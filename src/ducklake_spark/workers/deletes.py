@@ -6,14 +6,19 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 
 from ducklake_spark.format.objects import uuid7
-from ducklake_spark.scan.deletes import bitmap_positions
+from ducklake_spark.scan.deletes import bitmap_positions, vector_of
 
+if TYPE_CHECKING:
+    from ducklake_spark.scan.deletes import Positions
+
+VECTOR = ".puffin"
+"""How the name of a deletion vector ends."""
 RESULT = pa.schema([("info", pa.string())])
 FIELDS = "{file_path: 2147483646, pos: 2147483645, _ducklake_internal_snapshot_id: 2147483539}"
 PLAIN_FIELDS = "{file_path: 2147483646, pos: 2147483645}"
@@ -36,7 +41,7 @@ class TableFile:
     delete_path: tuple[str, bool] | None = None
     """The committed delete file as `files_scheduled_for_deletion` names it."""
     is_vector: bool = False
-    """The delete file is a deletion vector; what takes its place is a Parquet file."""
+    """The delete file is a deletion vector, which does not say when each of its rows was deleted."""
     pending: bool = False
     """The delete file is of this transaction: it is merged, not replaced."""
 
@@ -54,6 +59,8 @@ class DeleteEncoding:
     limit: int
     stamp: int
     files: Mapping[int, TableFile] = field(default_factory=dict)
+    vectors: bool = False
+    """Whether delete files are deletion vectors."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of (file id, name, positions); one answer for each."""
@@ -77,16 +84,18 @@ class DeleteEncoding:
 
     def _write(self, file: TableFile, positions: Sequence[int], *, own: bool) -> dict[str, Any]:
         """A delete file with these positions and those of the file that it takes the place of."""
-        history = file.delete_file is not None and not own and not (file.pending and file.delete_id is None)
         os.makedirs(self.folder, exist_ok=True)
+        if self.vectors:
+            return self._write_vector(file, positions)
+        # A vector of this transaction does not tell its own deletes from those that it took over.
+        history = file.delete_file is not None and not own and not (file.pending and file.is_vector)
+        history = history and not (file.pending and file.delete_id is None)
         path = os.path.join(self.folder, f"ducklake-{uuid7()}-delete.parquet")
         with duckdb.connect(":memory:", config={"threads": 1}) as connection:
             connection.register("added", pa.table({"pos": pa.array(positions, pa.int64())}))
             parts = [f"SELECT pos, CAST({self.stamp} AS BIGINT) AS s FROM added"]
             if file.delete_file is not None and file.is_vector:
-                with open(file.delete_file, "rb") as vector:
-                    gone = bitmap_positions(vector.read())
-                connection.register("old", pa.table({"pos": pa.array(gone, pa.int64())}))
+                connection.register("old", pa.table({"pos": deleted_positions(file.delete_file)}))
                 parts.append(f"SELECT pos, CAST({file.delete_begin} AS BIGINT) AS s FROM old")
             elif file.delete_file is not None:
                 old = "'" + file.delete_file.replace("'", "''") + "'"
@@ -107,3 +116,27 @@ class DeleteEncoding:
             ).fetchone()
         assert row is not None
         return {"path": path, "count": row[1], "size": row[2], "footer": row[3], "history": history}
+
+    def _write_vector(self, file: TableFile, positions: Sequence[int]) -> dict[str, Any]:
+        """A deletion vector of all positions; as it has no place for snapshots, the one before it ends with it."""
+        import numpy as np
+
+        old = [deleted_positions(file.delete_file)] if file.delete_file is not None else []
+        gone = np.unique(np.concatenate([*old, np.array(positions, np.int64)]))
+        path = os.path.join(self.folder, f"ducklake-{uuid7()}-delete.puffin")
+        data = vector_of(gone)
+        with open(path, "xb") as vector:
+            vector.write(data)
+        return {"path": path, "count": len(gone), "size": len(data), "footer": 0, "history": False}
+
+
+def deleted_positions(path: str) -> Positions:
+    """All positions in a delete file of this machine, whenever they were deleted."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    if path.endswith(VECTOR):
+        with open(path, "rb") as vector:
+            return bitmap_positions(vector.read())
+    positions: Positions = pq.read_table(path, columns=["pos"]).column("pos").to_numpy().astype(np.int64)
+    return positions

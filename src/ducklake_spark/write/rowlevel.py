@@ -28,7 +28,7 @@ from ducklake_spark.format.objects import TableDef, is_local
 from ducklake_spark.format.types import fold
 from ducklake_spark.scan.read import FILE_ID, INLINED_NAME, VIRTUAL_COLUMNS, hidden
 from ducklake_spark.spark_errors import is_of_spark
-from ducklake_spark.workers.deletes import FIELDS, DeleteEncoding, TableFile
+from ducklake_spark.workers.deletes import FIELDS, VECTOR, DeleteEncoding, TableFile
 from ducklake_spark.write.insert import ROW_ID, Added, Target, local_path, refused, rows_to_add
 from ducklake_spark.write.workers import map_in_arrow, require_workers
 
@@ -81,7 +81,11 @@ def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, i
         touched = [row[0] for row in grouped.where("f >= 0").select("f").collect()]
     files = table_files(target, edit, touched)
     encoding = DeleteEncoding(
-        local_path(target.folder), target.inline_limit, tx.snapshot.snapshot_id + 1, files
+        local_path(target.folder),
+        target.inline_limit,
+        tx.snapshot.snapshot_id + 1,
+        files,
+        vectors=target.option("write_deletion_vectors") == "true",
     )
     try:
         answers = [json.loads(row[0]) for row in map_in_arrow(grouped, encoding, "info string").collect()]
@@ -142,6 +146,7 @@ def _delete_file(target: Target, file: TableFile, written: Mapping[str, Any] | N
         begin_snapshot=file.delete_begin if written["history"] else None,
         stamp=target.tx.snapshot.snapshot_id + 1 if written["history"] else None,
         replaces=replaces,
+        format="puffin" if written["path"].endswith(VECTOR) else "parquet",
     )
 
 
@@ -177,6 +182,7 @@ def table_files(
                 data.record_count,
                 delete_file=own.whole_path if own else None,
                 delete_count=own.delete_count if own else 0,
+                is_vector=own is not None and own.format == "puffin",
                 pending=own is not None,
             )
     if is_local(table.table_id) or (edit is not None and edit.emptied is not None):
@@ -238,7 +244,7 @@ def _with_pending(file: TableFile, deletes: FileDeletes | None) -> TableFile:
         delete_file=deletes.file.whole_path,
         delete_count=deletes.file.delete_count,
         delete_begin=file.delete_begin if deletes.file.begin_snapshot is not None else 0,
-        is_vector=False,
+        is_vector=deletes.file.format == "puffin",
         pending=True,
     )
 
