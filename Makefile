@@ -14,7 +14,7 @@ PYTEST    = $(call SPARK_ENV,$(1)) $(1)/bin/python -m pytest
 OR_NONE   = || [ $$? -eq 5 ]
 
 .DEFAULT_GOAL := help
-.PHONY: bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest lint format types docs bench-catalog clean
+.PHONY: lock release test-fast bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest lint format types docs bench-catalog clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -23,10 +23,10 @@ help: ## Show this list
 venv: $(VENV)/.stamp ## Make .venv with the package and its development tools
 	@:
 
-$(VENV)/.stamp: pyproject.toml
+$(VENV)/.stamp: pyproject.toml requirements-dev.lock
 	@scripts/venv $(VENV)
 
-$(OLDEST)/.stamp: pyproject.toml
+$(OLDEST)/.stamp: pyproject.toml requirements-dev.lock
 	@scripts/venv $(OLDEST) 'pyspark==4.0.2'
 
 java: ## Find Java 17 or 21, or install it
@@ -38,10 +38,13 @@ servers: ## Install PostgreSQL and MariaDB for the tests, where that is possible
 demo: venv java ## Run examples/demo.py
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python examples/demo.py $(ARGS)
 
-test: venv java servers ## Run all tests on the newest PySpark, then the Spark tests on the oldest
+test: venv java servers ## Run all tests and examples on the newest PySpark
 	$(call PYTEST,$(VENV)) -n $(JOBS) --dist loadfile --ignore tests/test_docs.py $(ARGS)
 	@$(MAKE) --no-print-directory docs
-	@if grep -rq --include='*.py' 'mark\.spark' tests; then $(MAKE) --no-print-directory test-oldest; fi
+
+test-fast: venv ## Run the tests that need neither Spark nor servers, in about a minute
+	$(call PYTEST,$(VENV)) -n $(JOBS) -m 'not spark' -k 'not postgres and not mysql' \
+		tests/format tests/catalog tests/cli tests/sql $(ARGS)
 
 test-deep: venv java servers ## Run all tests with many more generated examples
 	DUCKLAKE_SPARK_TEST_DEEP=1 $(call PYTEST,$(VENV)) --timeout 3600 $(ARGS)
@@ -80,6 +83,18 @@ bench-write: venv java servers ## Measure writes; smaller: ARGS='--rows 600000 -
 
 bench-rows: venv java ## Measure changes of rows; smaller: ARGS='--rows 600000 --times 1'
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/rows.py $(ARGS)
+
+lock: venv ## Write requirements-dev.lock: the versions that the tests were run with
+	@$(BIN)/python -m pip install --disable-pip-version-check -q uv
+	@$(BIN)/uv pip compile -q --universal --python-version 3.10 --all-extras --no-emit-index-url --no-annotate \
+		--custom-compile-command 'make lock' -o requirements-dev.lock pyproject.toml
+
+release: venv java ## Build wheel and sdist, check them, and try the wheel in a new environment
+	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[dev,release]'
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	@JAVA_HOME="$$(scripts/java)" scripts/try-wheel dist/*.whl
 
 clean: ## Remove environments, caches and build results
 	rm -rf $(VENV) .venvs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db
