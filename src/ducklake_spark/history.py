@@ -26,6 +26,11 @@ _SCHEMA = (
 _INSERTS, _DELETES = ("inserted_into_table", "inlined_insert"), ("deleted_from_table", "inlined_delete")
 _MOVES = ("inline_flush", "merge_adjacent", "rewrite_delete", "compacted_table")
 """Changes that move rows and leave the table as it is."""
+_MADE_LATER = (
+    "EXISTS (SELECT 1 FROM ducklake_snapshot s WHERE s.snapshot_id = x.begin_snapshot AND s.next_file_id <= "
+    "x.delete_file_id)"
+)
+"""Whether a delete file came after the snapshot with which it begins: a flush made it, of deletes in the catalog."""
 
 
 def history(lake: Lake, table: TableDef) -> DataFrame:
@@ -112,8 +117,8 @@ def _deleted(store: Store, table_id: int) -> Counts:
             "SELECT x.begin_snapshot, sum(x.delete_count - coalesce((SELECT max(old.delete_count) FROM "
             "ducklake_delete_file old WHERE old.data_file_id = x.data_file_id AND old.end_snapshot = "
             "x.begin_snapshot), 0)) FROM ducklake_delete_file x JOIN ducklake_data_file f "
-            "ON f.data_file_id = x.data_file_id WHERE x.table_id = ? AND x.partial_max IS NULL AND "
-            "f.partial_max IS NULL GROUP BY x.begin_snapshot",
+            "ON f.data_file_id = x.data_file_id WHERE x.table_id = ? AND (x.partial_max = x.begin_snapshot OR "
+            f"(x.partial_max IS NULL AND (f.partial_max IS NULL OR NOT {_MADE_LATER}))) GROUP BY x.begin_snapshot",
             (table_id,),
         ),
         (
