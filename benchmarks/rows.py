@@ -117,7 +117,7 @@ class RowBench(Bench):
 
     def feed(self) -> None:
         """A feed over the last of 100 snapshots, each a file of its own."""
-        from ducklake_spark.feeds import feed_of
+        from ducklake_spark.engine.feeds import feed_of
 
         with self.lake("feed") as lake:
             table = lake.create_table("t", {"a": "bigint", "b": "varchar"})

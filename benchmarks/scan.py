@@ -126,7 +126,7 @@ class Bench:
         from ducklake_spark.catalog.location import parse_location
         from ducklake_spark.catalog.open import open_store
         from ducklake_spark.catalog.snapshot import Cache, SnapshotReader, latest_query, snapshot_of
-        from ducklake_spark.scan.plan import LakeInfo
+        from ducklake_spark.scan.planning.plan import LakeInfo
         from ducklake_spark.scan.read import read_table
 
         store = open_store(parse_location(uri))

@@ -186,7 +186,7 @@ class Bench:
 
     def append(self, frame: Any) -> None:
         """A flat table through both encoders."""
-        from ducklake_spark.write import spark_encoder
+        from ducklake_spark.write.encoders import spark_encoder
 
         plan = spark_encoder.plan
         taken: dict[str, list[Cost]] = {"plain": [], "spark": [], "worker": []}

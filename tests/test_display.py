@@ -141,4 +141,4 @@ def test_showing_starts_no_spark(lake: Lake) -> None:
     before = lake._spark
     assert repr(lake) and repr(lake["t"])
     assert lake._spark is before is None
-    assert "ducklake_spark.display" in sys.modules
+    assert "ducklake_spark.api.display" in sys.modules

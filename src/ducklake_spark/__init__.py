@@ -1,6 +1,8 @@
 """The DuckLake 1.0 lakehouse format on Apache Spark, in the same lake and at the same time as DuckDB."""
 
-from ducklake_spark.attach import attach
+from ducklake_spark.api.attach import attach
+from ducklake_spark.api.lake import Lake
+from ducklake_spark.api.table import Table
 from ducklake_spark.errors import (
     AlreadyExistsError,
     AmbiguousMergeError,
@@ -27,8 +29,6 @@ from ducklake_spark.errors import (
     WorkerError,
 )
 from ducklake_spark.format.duckdb_sql import Expression
-from ducklake_spark.lake import Lake
-from ducklake_spark.table import Table
 
 __version__ = "0.1.0"
 

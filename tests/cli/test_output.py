@@ -10,10 +10,10 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
+from ducklake_spark.api.lake import Lake
 from ducklake_spark.cli.complete import Names, SqlCompleter
 from ducklake_spark.cli.output import Bytes, Format, Json, Pairs, Result, write, write_record
-from ducklake_spark.lake import Lake
-from ducklake_spark.sql.lines import ends_statement
+from ducklake_spark.sql.parser.lines import ends_statement
 
 
 def written(result: Result, fmt: Format, limit: int = 0) -> str:

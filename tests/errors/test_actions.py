@@ -23,7 +23,7 @@ from ducklake_spark import (
     Table,
 )
 from ducklake_spark.errors import unwrap
-from ducklake_spark.spark_errors import install
+from ducklake_spark.spark.errors import install
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -183,7 +183,7 @@ def test_only_queries_of_ours_are_not_logged(lake: Lake, spark: SparkSession, re
 
 
 def test_another_thread_is_logged_meanwhile(lake: Lake, spark: SparkSession, records: Records) -> None:
-    from ducklake_spark.spark_errors import quiet
+    from ducklake_spark.spark.errors import quiet
 
     def theirs() -> None:
         with pytest.raises(Exception, match="nope"):

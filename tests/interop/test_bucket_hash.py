@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ducklake_spark.format.bucket import bucket, murmur3
 from ducklake_spark.format.types import parse_type
 from ducklake_spark.workers.buckets import hash_bytes, register
-from ducklake_spark.write.buckets import bucket_sql
+from ducklake_spark.write.partitioning.buckets import bucket_sql
 
 VALUES: dict[str, list[str]] = {
     "BOOLEAN": ["true", "false", "NULL"],

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import ducklake_spark
 from ducklake_spark import Lake
-from ducklake_spark.write import spark_encoder
+from ducklake_spark.write.encoders import spark_encoder
 from tests.interop import catalogs
 from tests.interop.oracle import Oracle
 

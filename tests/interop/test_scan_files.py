@@ -10,7 +10,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from ducklake_spark.scan.relation import read_bytes
+from ducklake_spark.spark.file_index import read_bytes
 from tests.scan.lakes import Lake
 
 pytestmark = pytest.mark.spark
@@ -72,7 +72,7 @@ def test_a_delete_file(
     says: str,
 ) -> None:
     if way == "join":
-        monkeypatch.setattr("ducklake_spark.scan.bits._MAX_POSITIONS", -1)
+        monkeypatch.setattr("ducklake_spark.scan.deletion_bitmap._MAX_POSITIONS", -1)
     lake = make_lake(data_inlining_row_limit=0)
     lake.write(
         "CREATE TABLE t(a INTEGER)",

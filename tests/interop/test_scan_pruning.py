@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from ducklake_spark.scan.relation import explain
+from ducklake_spark.spark.file_index import explain
 from tests.interop.oracle import Oracle
 from tests.scan.lakes import Lake
 

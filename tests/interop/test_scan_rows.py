@@ -11,7 +11,7 @@ import pytest
 
 from ducklake_spark.scan import inlined
 from ducklake_spark.scan.inlined import ROW_ID, SNAPSHOT_ID
-from ducklake_spark.scan.listing import ScanFile
+from ducklake_spark.scan.planning.listing import ScanFile
 from ducklake_spark.scan.read import Pending, _Reader
 from tests.interop.oracle import Oracle
 from tests.scan.lakes import Lake, in_order
@@ -27,7 +27,7 @@ def way_of_deletes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     """Deleted rows are looked up in bits where they are few, and joined where they are many."""
     way: str = request.param
     if way == "join":
-        monkeypatch.setattr("ducklake_spark.scan.bits._MAX_POSITIONS", -1)
+        monkeypatch.setattr("ducklake_spark.scan.deletion_bitmap._MAX_POSITIONS", -1)
     return way
 
 
@@ -139,7 +139,7 @@ def test_row_ids_too_large_for_a_files_code(make_lake: MakeLake, monkeypatch: py
         "DELETE FROM t WHERE a % 10 = 0",
     )
     theirs = lake.ask("SELECT a, rowid, snapshot_id FROM t")
-    monkeypatch.setattr("ducklake_spark.scan.codes.LIMIT", 1)
+    monkeypatch.setattr("ducklake_spark.scan.planning.file_facts.LIMIT", 1)
 
     frame = lake.read("t", virtual=("rowid", "snapshot_id"))
 

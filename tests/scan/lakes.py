@@ -16,7 +16,7 @@ from ducklake_spark.catalog.location import parse_location
 from ducklake_spark.catalog.open import open_store
 from ducklake_spark.catalog.snapshot import Cache, SnapshotReader, snapshot_at_version
 from ducklake_spark.catalog.store import Store
-from ducklake_spark.scan.plan import LakeInfo
+from ducklake_spark.scan.planning.plan import LakeInfo
 from ducklake_spark.scan.read import Pending, ReadOptions, read_table
 from tests.interop.oracle import Oracle, OracleError, quoted
 

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 import ducklake_spark
 from ducklake_spark import Lake
-from ducklake_spark.feeds import feed_of
-from ducklake_spark.scan.relation import explain
+from ducklake_spark.engine.feeds import feed_of
+from ducklake_spark.spark.file_index import explain
 
 pytestmark = pytest.mark.spark
 

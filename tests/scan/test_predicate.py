@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from ducklake_spark.format.bucket import bucket, murmur3
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.types import Decimal, Scalar, parse_type
-from ducklake_spark.scan.bounds import bounds_of, time_text
-from ducklake_spark.scan.predicate import (
+from ducklake_spark.scan.pruning.bounds import bounds_of, time_text
+from ducklake_spark.scan.pruning.predicate import (
     UNKNOWN,
     And,
     Compare,

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ducklake_spark import DuckLakeError, InvalidInputError, NotFoundError
-from ducklake_spark.sql import functions
+from ducklake_spark.sql.execute import functions
 from tests.interop.oracle import Oracle
 from tests.sql.shared import Both, both
 from tests.sql.values import plain

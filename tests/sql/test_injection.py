@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import ducklake_spark
 from ducklake_spark import DuckLakeError, Lake
-from ducklake_spark.sql.parse import parse
+from ducklake_spark.sql.parser.parse import parse
 from tests.sql import test_dml, test_statements
 
 HOSTILE = [

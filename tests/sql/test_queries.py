@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import ducklake_spark
 from ducklake_spark import DuckLakeError
 from ducklake_spark.errors import InvalidInputError, NotFoundError
-from ducklake_spark.sql import queries
+from ducklake_spark.sql.execute import queries
 from tests.interop.oracle import Oracle
 from tests.sql.shared import Both, both
 

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 import ducklake_spark
 from ducklake_spark import DuckLakeError
-from ducklake_spark.sql.calls import SETTINGS
-from ducklake_spark.sql.functions import FUNCTIONS
+from ducklake_spark.sql.execute.calls import SETTINGS
+from ducklake_spark.sql.execute.functions import FUNCTIONS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
 

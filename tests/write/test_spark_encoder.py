@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 import ducklake_spark
 from ducklake_spark import ConstraintError, InvalidInputError, Lake
-from ducklake_spark.write.footers import blob_bounds, text_bounds
+from ducklake_spark.write.encoders.footers import blob_bounds, text_bounds
 
 pytestmark = pytest.mark.spark
 

@@ -11,8 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import ducklake_spark
-from ducklake_spark import Lake, reading
-from ducklake_spark.scan.deletes import vector_of, vector_positions
+from ducklake_spark import Lake
+from ducklake_spark.engine import reads as reading
+from ducklake_spark.format.deletion_vector import vector_of, vector_positions
 from tests.interop import catalogs
 from tests.interop.oracle import Oracle
 from tests.write.lakes import WrittenLake, files_below

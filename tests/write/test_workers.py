@@ -15,10 +15,10 @@ from pyspark import cloudpickle
 
 from ducklake_spark.format.types import Scalar
 from ducklake_spark.workers.deletes import DeleteEncoding, TableFile
-from ducklake_spark.workers.encode import EncodedColumn, EncodedKey, Encoding
+from ducklake_spark.workers.duckdb_encoder import EncodedColumn, EncodedKey, Encoding
 from ducklake_spark.workers.keys import AddBuckets, AddKeyTexts
 from ducklake_spark.workers.probe import probe
-from ducklake_spark.write.buckets import bucket_sql
+from ducklake_spark.write.partitioning.buckets import bucket_sql
 
 HASHED = bucket_sql("c0", Scalar("varchar"), 4)
 
@@ -149,7 +149,7 @@ def functions(folder: str) -> list[tuple[object, pa.RecordBatch]]:
 
 def test_functions_for_workers_run_without_the_package(tmp_path: Path) -> None:
     """They travel by value: a worker has Python's own library, DuckDB, PyArrow and what these need."""
-    import ducklake_spark.write.workers  # noqa: F401  # says what travels by value
+    import ducklake_spark.spark.worker_functions  # noqa: F401  # says what travels by value
 
     sent = tmp_path / "sent"
     sent.write_bytes(cloudpickle.dumps(functions(str(tmp_path))))

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from ducklake_spark.api.lake import Lake
 from ducklake_spark.catalog import ddl
 from ducklake_spark.errors import DuckLakeError
-from ducklake_spark.lake import Lake
-from ducklake_spark.sql.lines import keywords, place
+from ducklake_spark.sql.parser.lines import keywords, place
 
 
 class Names:

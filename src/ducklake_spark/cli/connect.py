@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ducklake_spark.attach import attach
+from ducklake_spark.api.attach import attach
+from ducklake_spark.api.lake import Lake
 from ducklake_spark.errors import CatalogConnectionError, InvalidInputError, NotADuckLakeError
-from ducklake_spark.lake import Lake
 
 _NO_PASSWORD = ("no password supplied", "using password: NO")
 """What PostgreSQL and MySQL say when they want one."""

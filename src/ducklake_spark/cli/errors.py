@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import typer
 
+from ducklake_spark.api.display import visible
 from ducklake_spark.cli.connect import WrongUse
-from ducklake_spark.display import visible
 from ducklake_spark.errors import DuckLakeError
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130

@@ -18,7 +18,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any
 
-from ducklake_spark.display import human_bytes, visible
+from ducklake_spark.api.display import human_bytes, visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from ducklake_spark.api.display import default_text, without_credentials
+from ducklake_spark.api.lake import Lake
 from ducklake_spark.catalog import ddl, inventory
 from ducklake_spark.catalog.create import inspect
 from ducklake_spark.cli.output import Bytes, Result
-from ducklake_spark.display import default_text, without_credentials
+from ducklake_spark.engine.info import table_path
 from ducklake_spark.format.changes import changes_text
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.duckdb_sql import quote_if_needed
 from ducklake_spark.format.types import duckdb_name
-from ducklake_spark.info import table_path
-from ducklake_spark.lake import Lake
 
 
 def info(lake: Lake) -> dict[str, Any]:

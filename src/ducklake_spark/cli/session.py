@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import typer
 
+from ducklake_spark.api.lake import Lake
 from ducklake_spark.catalog import inventory
 from ducklake_spark.cli.connect import WrongUse
 from ducklake_spark.cli.output import Format, write
 from ducklake_spark.errors import TransactionError
-from ducklake_spark.lake import Lake
 
 
 def settings(pairs: Sequence[str]) -> dict[str, str]:
@@ -28,7 +28,7 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
 def run(lake: Lake, text: str, dialect: str, fmt: Format, limit: int) -> None:
     """Runs statements in order. A table shows the result of each; JSON and CSV are that of the last one."""
     from ducklake_spark.cli.frames import result_of
-    from ducklake_spark.sql.parse import parse
+    from ducklake_spark.sql.parser.parse import parse
 
     statements = parse(text, dialect)
     if not statements:

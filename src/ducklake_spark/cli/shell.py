@@ -16,14 +16,14 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer
 
+from ducklake_spark.api.lake import Lake
 from ducklake_spark.cli import reports, session
 from ducklake_spark.cli.complete import Names, SqlCompleter
 from ducklake_spark.cli.connect import WrongUse
 from ducklake_spark.cli.errors import show
 from ducklake_spark.cli.output import Format, write
 from ducklake_spark.cli.startup import start_spark
-from ducklake_spark.lake import Lake
-from ducklake_spark.sql.lines import ends_statement
+from ducklake_spark.sql.parser.lines import ends_statement
 
 HELP = """\
 Statements end with ; and may take several lines. Ctrl-C cancels, Ctrl-D leaves.

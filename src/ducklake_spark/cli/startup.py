@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ducklake_spark import interrupts
-from ducklake_spark.session import start
+from ducklake_spark.spark import interrupts
+from ducklake_spark.spark.session import start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

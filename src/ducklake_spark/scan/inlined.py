@@ -19,7 +19,7 @@ from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.errors import CatalogError
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.types import NESTED, DataType, List, Map, Scalar, Struct, duckdb_name, quote
-from ducklake_spark.scan.types import TypeChoices, user_type
+from ducklake_spark.scan.projection.types import TypeChoices, user_type
 
 if TYPE_CHECKING:
     import pyarrow

@@ -13,35 +13,18 @@ from pyspark.sql import functions as F
 from ducklake_spark.catalog.store import Store
 from ducklake_spark.errors import CatalogError, DuckLakeError, InvalidInputError, did_you_mean
 from ducklake_spark.format.columns import ColumnDef
+from ducklake_spark.format.deletion_vector import vector_positions
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef
 from ducklake_spark.format.types import fold
 from ducklake_spark.scan import connect
-from ducklake_spark.scan.bits import DeletedBits, few_enough
-from ducklake_spark.scan.codes import FileCode, file_code
-from ducklake_spark.scan.deletes import vector_positions
+from ducklake_spark.scan.deletion_bitmap import DeletedBits, few_enough
 from ducklake_spark.scan.inlined import ROW_ID, SNAPSHOT_ID, inlined_frame
-from ducklake_spark.scan.listing import ScanFile, delete_files, inlined_deletes
-from ducklake_spark.scan.mapped import Types, history_of, types_in
-from ducklake_spark.scan.moved import has_moved
-from ducklake_spark.scan.plan import FileGroup, LakeInfo, ScanPlan, make_plan
-from ducklake_spark.scan.recipe import (
-    FIELD_ID,
-    ROW_ID_FIELD,
-    ROW_ID_NAME,
-    SNAPSHOT_ID_FIELD,
-    SNAPSHOT_ID_NAME,
-    recipe,
-)
-from ducklake_spark.scan.relation import (
-    FileSource,
-    calls_are_folded,
-    empty_frame,
-    is_classic,
-    numbers,
-    relation,
-)
-from ducklake_spark.scan.sources import (
+from ducklake_spark.scan.planning.file_checks import whole_path
+from ducklake_spark.scan.planning.file_facts import FileCode, file_code
+from ducklake_spark.scan.planning.listing import ScanFile, delete_files, inlined_deletes
+from ducklake_spark.scan.planning.plan import FileGroup, LakeInfo, ScanPlan, make_plan
+from ducklake_spark.scan.planning.sources import (
     NO_NUMBER,
     NO_TEXT,
     DeleteFiles,
@@ -51,8 +34,25 @@ from ducklake_spark.scan.sources import (
     plain_path,
     with_source,
 )
-from ducklake_spark.scan.storage import whole_path
-from ducklake_spark.scan.types import TimestampNs, TypeChoices, choices_of, user_type
+from ducklake_spark.scan.planning.staleness import has_moved
+from ducklake_spark.scan.projection.column import (
+    FIELD_ID,
+    ROW_ID_FIELD,
+    ROW_ID_NAME,
+    SNAPSHOT_ID_FIELD,
+    SNAPSHOT_ID_NAME,
+    recipe,
+)
+from ducklake_spark.scan.projection.physical_types import Types, history_of, types_in
+from ducklake_spark.scan.projection.types import TimestampNs, TypeChoices, choices_of, user_type
+from ducklake_spark.spark.file_index import (
+    FileSource,
+    calls_are_folded,
+    empty_frame,
+    is_classic,
+    numbers,
+    relation,
+)
 
 VIRTUAL_COLUMNS: Mapping[str, spark_types.DataType] = {
     "rowid": spark_types.LongType(),

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
+from ducklake_spark.format.deletion_vector import bitmap_positions, vector_of
 from ducklake_spark.format.objects import uuid7
-from ducklake_spark.scan.deletes import bitmap_positions, vector_of
 
 if TYPE_CHECKING:
-    from ducklake_spark.scan.deletes import Positions
+    from ducklake_spark.format.deletion_vector import Positions
 
 VECTOR = ".puffin"
 """How the name of a deletion vector ends."""

@@ -19,7 +19,7 @@ from ducklake_spark.format.types import (
     quote,
     walk,
 )
-from ducklake_spark.scan.types import TypeChoices, user_type
+from ducklake_spark.scan.projection.types import TypeChoices, user_type
 
 _INTEGERS = frozenset(
     "int8 int16 int32 int64 int128 uint8 uint16 uint32 uint64 uint128".split()  # noqa: SIM905 - easier to read

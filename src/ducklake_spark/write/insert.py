@@ -28,15 +28,15 @@ from ducklake_spark.format.objects import SchemaDef, TableDef, is_local, uuid7
 from ducklake_spark.format.options import DEFAULT_TARGET_FILE_SIZE
 from ducklake_spark.format.statistics import WIDE_INTEGERS, ColumnStats, geometry_stats
 from ducklake_spark.format.types import duckdb_name, quote
-from ducklake_spark.scan import storage
-from ducklake_spark.workers.encode import FAILURE_MARK, NULL_REASON, EncodedColumn, Encoding
-from ducklake_spark.write import spark_encoder
+from ducklake_spark.scan.planning import file_checks as storage
+from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
+from ducklake_spark.workers.duckdb_encoder import FAILURE_MARK, NULL_REASON, EncodedColumn, Encoding
+from ducklake_spark.write.encoders import spark_encoder
+from ducklake_spark.write.encoders.variants import variant_column_stats
 from ducklake_spark.write.expressions import carried, check_assignable, nullable, stored_sql
 from ducklake_spark.write.inline import inline_rows, misfit_error, not_null_error
-from ducklake_spark.write.keys import encoded_keys, together
 from ducklake_spark.write.local import LocalRows, local_rows
-from ducklake_spark.write.variants import variant_column_stats
-from ducklake_spark.write.workers import map_in_arrow, require_workers
+from ducklake_spark.write.partitioning.keys import encoded_keys, together
 
 _ONE_TASK = 10_000
 """Rows that are surely no more than these are written by one task: a file each of several would be too small."""

@@ -1,0 +1,1 @@
+"""The change data feed: what it reads, and its rows."""

@@ -1,0 +1,190 @@
+"""Deleted rows as one array of numbers whose bits stand for rows, which a scan asks without a join.
+
+A join with deleted positions costs a stage of its own, a broadcast, and a look-up in a hash table for each row. Where
+the deleted rows are few enough to be read by the driver, which a broadcast does as well, this is several times cheaper.
+
+The array begins with one number for each id from the lowest file's to the highest file's: where the bits of that file
+begin, in its upper half, and how many numbers they take, in its lower half. The bits follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from ducklake_spark.catalog.store import Store
+from ducklake_spark.errors import FileError
+from ducklake_spark.format.deletion_vector import vector_positions
+from ducklake_spark.scan.planning.file_checks import require_whole
+from ducklake_spark.scan.planning.listing import ScanFile, delete_files
+from ducklake_spark.scan.planning.plan import DeleteSources, ScanPlan
+from ducklake_spark.scan.projection.column import SNAPSHOT_ID_NAME
+from ducklake_spark.spark.file_index import IndexedFile
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Positions = npt.NDArray[np.int64]
+
+_MAX_FILES = 100
+_MAX_POSITIONS = 2_000_000
+_MAX_ROWS = 1 << 27
+"""Rows of all files with deletes: their bits take 16 MB."""
+_MAX_IDS = 1 << 20
+_AT_ONCE = 8
+_WORD = 6
+"""A number has two to this power bits."""
+
+
+@dataclass(frozen=True)
+class DeletedBits:
+    """The deleted rows of files with ids in a range.
+
+    Args:
+        store: The catalog.
+        plan: The table at its snapshot.
+        read: Reads a small file, whole.
+        ids: The lowest and the highest id.
+        pairs: Deleted rows that are known already: the file's id and the position.
+    """
+
+    store: Store
+    plan: ScanPlan
+    read: Callable[[str], bytes]
+    ids: tuple[int, int]
+    pairs: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def title(self) -> str:
+        return f"deletes of {self.plan.title}"
+
+    @property
+    def token(self) -> str:
+        plan = self.plan
+        where = f"deleted {self.store.display} {self.store.metadata_schema} {plan.lake.data_path}"
+        at = f"{plan.table.table_id} {plan.snapshot.snapshot_id} {plan.newest_snapshot}"
+        return f"{where} {at} {self.ids} {hash(self.pairs)}"
+
+    def numbers(self) -> bytes:
+        """The array, big end first. Lists the delete files, and reads them."""
+        import numpy as np
+
+        found: dict[int, list[Positions]] = {}
+        for file_id, positions in (*self._from_files(), *_by_file(self.pairs)):
+            if self.ids[0] <= file_id <= self.ids[1] and len(positions):
+                found.setdefault(file_id, []).append(positions)
+        return packed({file_id: np.concatenate(parts) for file_id, parts in found.items()}, self.ids)
+
+    def kept(self, bits: Column, file_id: Column, position: Column) -> Column:
+        """Whether a row is not deleted."""
+        entry = F.get(bits, file_id - F.lit(self.ids[0]).cast("long"))
+        word = F.shiftright(position, _WORD)
+        number = F.get(bits, F.shiftright(entry, 32) + word)
+        bit = F.call_function("getbit", number, position.bitwiseAND((1 << _WORD) - 1).cast("int"))
+        return (word >= entry.bitwiseAND(F.lit(0xFFFFFFFF))) | (bit == 0)
+
+    def _from_files(self) -> Iterable[tuple[int, Positions]]:
+        # Of both kinds, whatever there was when the scan was planned: a later delete may have made one of the other.
+        for name, read in (("parquet", self._from_parquet), ("puffin", self._from_vector)):
+            listed = delete_files(self.store, self.plan, name)
+            files = [file for file in listed if self.ids[0] <= file.data_file_id <= self.ids[1]]
+            if name == "parquet":
+                require_whole([IndexedFile(file.path, file.size) for file in files], self.title)
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                yield from zip((file.data_file_id for file in files), pool.map(read, files), strict=True)
+
+    def _from_parquet(self, file: ScanFile) -> Positions:
+        import numpy as np
+        import pyarrow
+        import pyarrow.parquet
+
+        try:
+            content = pyarrow.parquet.ParquetFile(BytesIO(self._content(file)))
+            # Iceberg's third column is called otherwise.
+            names = [name for name in ("pos", SNAPSHOT_ID_NAME) if name in content.schema_arrow.names]
+            rows = content.read(names, use_threads=False)
+            positions: Positions = rows["pos"].to_numpy().astype(np.int64)
+            if SNAPSHOT_ID_NAME in names:
+                stamps = rows[SNAPSHOT_ID_NAME].fill_null(0).to_numpy()
+                positions = positions[stamps <= self.plan.snapshot.snapshot_id]
+        except (pyarrow.ArrowException, KeyError) as error:
+            raise self._unreadable(file, error) from error
+        return self._possible(positions, file.path)
+
+    def _from_vector(self, file: ScanFile) -> Positions:
+        positions = vector_positions(self._content(file), f"{file.path} of {self.plan.title}")
+        return self._possible(positions, file.path)
+
+    def _content(self, file: ScanFile) -> bytes:
+        try:
+            return self.read(file.path)
+        except OSError as error:
+            raise self._unreadable(file, error) from error
+
+    def _unreadable(self, file: ScanFile, error: Exception) -> FileError:
+        return FileError(f"A delete file of {self.plan.title} cannot be read: {file.path}: {error}.")
+
+    def _possible(self, positions: Positions, path: str) -> Positions:
+        if len(positions) and not 0 <= int(positions.min()) <= int(positions.max()) < 2 * _MAX_ROWS:
+            wrong = next(int(p) for p in positions if not 0 <= p < 2 * _MAX_ROWS)
+            raise FileError(
+                f"A delete file of {self.plan.title} is damaged: {path} names row {wrong}. Restore it."
+            )
+        return positions
+
+
+def few_enough(deletes: DeleteSources, others: int, ids: tuple[int, int], records: int) -> bool:
+    """Whether deleted rows are few enough for the driver to read them, and for every task to have them.
+
+    Args:
+        deletes: The table's deletes.
+        others: How many deleted rows are known already.
+        ids: The lowest and the highest id of the files to be read.
+        records: How many rows those have.
+    """
+    return (
+        sum(deletes.formats.values()) <= _MAX_FILES
+        and deletes.positions + others <= _MAX_POSITIONS
+        and records <= _MAX_ROWS
+        and ids[1] - ids[0] < _MAX_IDS
+    )
+
+
+def packed(positions: dict[int, Positions], ids: tuple[int, int]) -> bytes:
+    """The array of numbers for positions by file, big end first.
+
+    >>> import numpy as np
+    >>> array = np.frombuffer(packed({7: np.array([0, 65, 64])}, (6, 7)), ">i8")
+    >>> [int(number) for number in array[:1]], divmod(int(array[1]), 1 << 32), [int(n) for n in array[2:]]
+    ([0], (2, 2), [1, 3])
+    """
+    import numpy as np
+
+    count = ids[1] - ids[0] + 1
+    entries = np.zeros(count, np.int64)
+    parts: list[Any] = [entries]
+    start = count
+    for file_id, rows in positions.items():
+        words = (int(rows.max()) >> _WORD) + 1
+        bits = np.zeros(words << _WORD, np.bool_)
+        bits[rows] = True
+        parts.append(np.packbits(bits, bitorder="little").view("<i8"))
+        entries[file_id - ids[0]] = start << 32 | words
+        start += words
+    return b"".join(part.astype(">i8").tobytes() for part in parts)
+
+
+def _by_file(pairs: Sequence[tuple[int, int]]) -> Iterable[tuple[int, Positions]]:
+    import numpy as np
+
+    found: dict[int, list[int]] = {}
+    for file_id, position in pairs:
+        found.setdefault(file_id, []).append(position)
+    return [(file_id, np.array(rows, dtype=np.int64)) for file_id, rows in found.items()]

@@ -1,0 +1,160 @@
+"""Where the files of a scan come from, as Spark asks for them, and where a row comes from in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ducklake_spark.catalog.store import Store
+from ducklake_spark.errors import DuckLakeError
+from ducklake_spark.format.types import fold
+from ducklake_spark.scan.planning.file_facts import FileCode
+from ducklake_spark.scan.planning.listing import Condition, ScanFile, data_files, delete_files
+from ducklake_spark.scan.planning.plan import FileGroup, ScanPlan
+from ducklake_spark.scan.pruning.file_pruning import condition
+from ducklake_spark.spark.file_index import IndexedFile
+
+
+@dataclass(frozen=True)
+class GroupFiles:
+    """The files of a group for Spark, listed in the catalog with the query's filters."""
+
+    store: Store
+    plan: ScanPlan
+    group: FileGroup
+    code: FileCode
+    dropped: frozenset[int] = frozenset()
+
+    @property
+    def title(self) -> str:
+        return self.plan.title
+
+    @property
+    def total(self) -> int:
+        return self.group.files
+
+    @property
+    def token(self) -> str:
+        plan = self.plan
+        where = f"{self.store.display} {self.store.metadata_schema} {plan.lake.data_path} {plan.next_file_id}"
+        return f"{where} {plan.table.table_id} {plan.snapshot.snapshot_id} {self.group} {self.code} {self.dropped}"
+
+    @property
+    def size(self) -> int:
+        return self.group.size
+
+    def scan_files(self, keep: Condition | None = None) -> list[ScanFile]:
+        """The files, those that the transaction dropped left out."""
+        files = data_files(self.store, self.plan, self.group.key, keep)
+        return [file for file in files if file.data_file_id not in self.dropped] if self.dropped else files
+
+    def files(self, filters: Sequence[Any]) -> list[IndexedFile]:
+        keep = condition(filters, self.plan, self.group, self.store.kind)
+        return [IndexedFile(file.path, file.size, self.code.encode(file)) for file in self.scan_files(keep)]
+
+
+@dataclass(frozen=True)
+class DeleteFiles:
+    """The delete files of a table for Spark; their code is the id of their data file."""
+
+    store: Store
+    plan: ScanPlan
+
+    @property
+    def title(self) -> str:
+        return f"deletes of {self.plan.title}"
+
+    @property
+    def total(self) -> int:
+        return self.plan.deletes.formats.get("parquet", 0)
+
+    @property
+    def token(self) -> str:
+        plan = self.plan
+        where = f"deletes {self.store.display} {self.store.metadata_schema} {plan.lake.data_path}"
+        return f"{where} {plan.table.table_id} {plan.snapshot.snapshot_id} {plan.newest_snapshot}"
+
+    @property
+    def size(self) -> int:
+        return self.plan.deletes.positions * 8
+
+    def files(self, filters: Sequence[Any]) -> list[IndexedFile]:
+        found = delete_files(self.store, self.plan, "parquet")
+        if not self.plan.deletes.formats.get("puffin") and delete_files(self.store, self.plan, "puffin"):
+            raise DuckLakeError(
+                f"The delete files of {self.plan.title} were replaced by deletion vectors after this DataFrame was "
+                "made. Make the DataFrame again: it will have the same rows."
+            )
+        return [IndexedFile(file.path, file.size, file.data_file_id) for file in found]
+
+
+@dataclass(frozen=True)
+class FixedFiles:
+    """Files that a transaction wrote and the catalog does not know yet."""
+
+    plan: ScanPlan
+    listed: tuple[ScanFile, ...]
+
+    @property
+    def title(self) -> str:
+        return f"{self.plan.title} and the transaction"
+
+    @property
+    def total(self) -> int:
+        return len(self.listed)
+
+    @property
+    def token(self) -> str:
+        return f"{self.plan.table.table_uuid} {self.listed}"
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.listed)
+
+    def files(self, filters: Sequence[Any]) -> list[IndexedFile]:
+        # Ids of uncommitted files are negative, which a modification time can be as well.
+        return [IndexedFile(file.path, file.size, file.data_file_id) for file in self.listed]
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """Where a relation's rows come from, in SQL: the path of the file, the position in it, and the file's code."""
+
+    path: str
+    position: str
+    code: str
+    is_added: bool = False
+    """Whether these are columns that the relation has beside its own."""
+
+
+_METADATA = "_metadata"
+NO_NUMBER, NO_TEXT = "CAST(NULL AS BIGINT)", "CAST(NULL AS STRING)"
+
+
+def with_source(frame: DataFrame, names: Iterable[str]) -> tuple[DataFrame, RowSource]:
+    """A relation with columns of these names, and where its rows come from.
+
+    In SQL, because a text costs one call to the JVM, and a column one for each of its parts.
+    """
+    if not any(fold(name) == _METADATA for name in names):
+        code = f"unix_millis({_METADATA}.file_modification_time)"
+        return frame, RowSource(f"{_METADATA}.file_path", f"{_METADATA}.row_index", code)
+    # The table's own column of this name would be taken for Spark's.
+    made = RowSource("__ducklake_own_path", "__ducklake_own_position", "__ducklake_own_code", is_added=True)
+    found = frame.metadataColumn(_METADATA)
+    frame = frame.select(
+        "*",
+        found["file_path"].alias(made.path),
+        found["row_index"].alias(made.position),
+        F.unix_millis(found["file_modification_time"]).alias(made.code),
+    )
+    return frame, made
+
+
+def plain_path(path: str) -> str:
+    """SQL for Spark's URI as the path that DuckDB shows: decoded, and without `file:`."""
+    return f"regexp_replace(url_decode(replace({path}, '+', '%2B')), '^file:/+', '/')"

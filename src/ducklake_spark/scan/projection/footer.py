@@ -1,0 +1,105 @@
+"""What a data file says of its own columns, for the few files of which the catalog cannot tell it."""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from ducklake_spark.scan.planning.file_checks import local_path
+
+
+@dataclass(frozen=True)
+class Part:
+    """A column of a file, or a part of one."""
+
+    name: str
+    field_id: int | None = None
+    type: str | None = None
+    """As the lake calls it: numbers and times only."""
+    parts: tuple[Part, ...] = ()
+
+    def walk(self) -> Iterator[Part]:
+        """This one and all below it."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+
+NOTHING = Part("")
+
+
+def read(path: str) -> Part:
+    """The columns of a file, as parts of one; none if it is in an object store, or cannot be read at all."""
+    local = local_path(path)
+    return NOTHING if local is None else _read(local)
+
+
+_lock = threading.Lock()
+
+
+@functools.cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(":memory:", config={"threads": 1})
+
+
+@functools.lru_cache(maxsize=100_000)
+def _read(path: str) -> Part:
+    with _lock:
+        try:
+            rows = (
+                _connection()
+                .execute(
+                    "SELECT name, num_children, field_id, type, converted_type, logical_type, precision, scale "
+                    "FROM parquet_schema(?)",
+                    [_literal(path)],
+                )
+                .fetchall()
+            )
+        except duckdb.Error:
+            return NOTHING  # the scan will say what is wrong with it
+    return _tree(iter(rows))
+
+
+def _tree(rows: Iterator[tuple[Any, ...]]) -> Part:
+    """The next row and, since a parent stands before its children, all that is below it."""
+    name, children, field_id, *described = next(rows)
+    return Part(str(name), field_id, _type(*described), tuple(_tree(rows) for _ in range(children or 0)))
+
+
+_PHYSICAL = {
+    "BOOLEAN": "boolean",
+    "INT32": "int32",
+    "INT64": "int64",
+    "FLOAT": "float32",
+    "DOUBLE": "float64",
+}
+_CONVERTED = {
+    **{f"{sign}INT_{bits}": f"{sign.lower()}int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)},
+    "DATE": "date",
+    "TIMESTAMP_MILLIS": "timestamp_ms",
+    "TIMESTAMP_MICROS": "timestamp",
+}
+_UNITS = {"MILLIS": "timestamp_ms", "MICROS": "timestamp", "NANOS": "timestamp_ns"}
+
+
+def _type(
+    physical: str | None, converted: str | None, logical: str | None, precision: int | None, scale: int | None
+) -> str | None:
+    if (logical or "").startswith("TimestampType"):
+        unit = re.search(r"(MILLIS|MICROS|NANOS)=(?!<null>)", logical or "")
+        zoned = "isAdjustedToUTC=1" in (logical or "")
+        return "timestamptz" if zoned else _UNITS[unit.group(1)] if unit else None
+    if converted == "DECIMAL":
+        return f"decimal({precision},{scale})"
+    return _CONVERTED.get(converted or "") if converted else _PHYSICAL.get(physical or "")
+
+
+def _literal(path: str) -> str:
+    """A path in which nothing is a pattern."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)

@@ -1,0 +1,1 @@
+"""Statements become calls of `Lake` and `Table`, and queries DataFrames."""

@@ -1,0 +1,92 @@
+"""Statements that change the lake or ask about it -> calls of `Lake` and `Table`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ducklake_spark.engine.answers import answer
+from ducklake_spark.errors import DuckLakeError, add_statement
+from ducklake_spark.spark.errors import cause_of, is_of_spark, user_error
+from ducklake_spark.sql.execute import calls, ddl, dml, merges, show
+from ducklake_spark.sql.execute.context import Context
+from ducklake_spark.sql.parser import nodes
+from ducklake_spark.sql.parser.grammar import LakeStatement
+from ducklake_spark.sql.parser.parse import Statement
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from ducklake_spark.api.lake import Lake
+
+
+def execute(
+    lake: Lake, statement: Statement, args: Mapping[str, Any] | Sequence[Any] | None = None
+) -> DataFrame:
+    """Runs one statement that is no query; DML answers with one row, the number of rows.
+
+    Raises:
+        DuckLakeError: What the lake says, with the statement.
+    """
+    tree = statement.tree
+    assert isinstance(tree, LakeStatement)
+    context = Context(lake, statement.text, statement.dialect, args)
+    try:
+        found = _execute(context, tree.node)
+    except DuckLakeError as error:
+        add_statement(error, statement.text)
+        raise
+    except Exception as error:
+        if not is_of_spark(error):
+            raise
+        translated = user_error(error)
+        add_statement(translated, statement.text)
+        raise translated from cause_of(error)
+    if found is None or isinstance(found, int):
+        return _counted(lake, found)
+    return found
+
+
+def _counted(lake: Lake, count: int | None) -> DataFrame:
+    """The answer to a change: one row with the number of rows, or none when it is not about rows."""
+    return answer(lake, [] if count is None else [(count,)], "Count bigint")
+
+
+def _execute(context: Context, node: nodes.Node) -> DataFrame | int | None:
+    found: DataFrame | int | None
+    if type(node) in _CHANGES:
+        # Sources and conditions are planned inside: a second attempt reads the newest snapshot too.
+        found = context.lake._statement(lambda _: _CHANGES[type(node)](context, node))
+    else:
+        found = _OTHERS[type(node)](context, node)
+    return found
+
+
+_CHANGES: dict[type, Callable[[Context, Any], Any]] = {
+    nodes.CreateSchema: ddl.create_schema,
+    nodes.CreateTable: ddl.create_table,
+    nodes.CreateView: ddl.create_view,
+    nodes.CreateMacro: ddl.create_macro,
+    nodes.Drop: ddl.drop,
+    nodes.Alter: ddl.alter,
+    nodes.CommentOn: ddl.comment_on,
+    nodes.Insert: dml.insert,
+    nodes.Update: dml.update,
+    nodes.Delete: dml.delete,
+    nodes.Merge: merges.merge,
+    nodes.Truncate: dml.truncate,
+}
+"""Statements that change the lake: each is one snapshot, or a part of the running transaction."""
+
+_OTHERS: dict[type, Callable[[Context, Any], Any]] = {
+    nodes.Transaction: calls.transaction,
+    nodes.Use: calls.use,
+    nodes.Call: calls.call,
+    nodes.SetVariable: calls.set_variable,
+    nodes.SparkSet: calls.spark_set,
+    nodes.Checkpoint: calls.checkpoint,
+    nodes.Show: show.show,
+    nodes.Describe: show.describe,
+    nodes.Explain: show.explain,
+    nodes.Summarize: show.summarize,
+}

@@ -1,0 +1,272 @@
+"""Names of a query -> names of DataFrames, in the tree and, where the places are known, as edits of the text."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from ducklake_spark.errors import InvalidInputError, NotFoundError
+from ducklake_spark.format.names import ticked
+from ducklake_spark.format.types import fold
+from ducklake_spark.sql.execute.constants import Constants
+from ducklake_spark.sql.parser.texts import Edit
+from ducklake_spark.sql.resolve import files, macros, table_functions
+from ducklake_spark.sql.resolve.names import VIRTUAL, Relation, World, cte_of, identifiers_of, parts_of
+from ducklake_spark.sql.resolve.travel import moment
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_numbers = itertools.count()
+_PROCESS = uuid.uuid4().hex[:8]
+
+
+def place_name() -> str:
+    """A name for a DataFrame in Spark's SQL that nobody else uses."""
+    return f"ducklake_{_PROCESS}_{next(_numbers)}"
+
+
+@dataclass
+class Source:
+    """A table reference that a lake answers."""
+
+    node: exp.Table
+    relation: Relation
+    alias: str
+    has_alias: bool
+    wanted: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Rewritten:
+    """What a query needs beside its text."""
+
+    edits: list[Edit] = field(default_factory=list)
+    frames: dict[str, DataFrame] = field(default_factory=dict)
+    types: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """DuckDB's types of columns, by the names of the DataFrames."""
+    unknown: list[tuple[str, ...]] = field(default_factory=list)
+    """Names that are left to Spark."""
+
+
+class Rewriter:
+    """Rewrites one tree in place.
+
+    Args:
+        world: What names mean.
+        tree: A query, or an expression that may hold queries.
+        constants: Computes constant expressions, such as versions and arguments of functions.
+        text: The text that the places in the tree refer to; None when there is none to edit.
+    """
+
+    def __init__(self, world: World, tree: exp.Expr, constants: Constants, text: str | None) -> None:
+        self.world, self.constants, self.text = world, constants, text
+        self.root = exp.Paren(this=tree)  # so that the tree itself can be replaced
+        self.result = Rewritten()
+
+    @property
+    def tree(self) -> exp.Expr:
+        """The tree as it is now."""
+        found: exp.Expr = self.root.this
+        return found
+
+    def run(self) -> Rewritten:
+        """Does it all."""
+        spans = table_functions.Spans(self.text, self.constants.dialect)
+        expanded = macros.expand(self.world, self.root, self.constants.dialect, spans)
+        sources = list(self._sources(spans))
+        self._name(sources)
+        self._choose_virtual(sources)
+        self._qualifiers(sources)
+        for source in sources:
+            self._bind(source, spans)
+        for span, node in expanded:
+            self.result.edits.append(Edit(*span, macros.text_of(node)))
+        return self.result
+
+    # Which tables.
+
+    def _sources(self, spans: table_functions.Spans) -> Iterator[Source]:
+        for table in list(self.root.find_all(exp.Table)):
+            if table.find_ancestor(exp.Hint) or cte_of(table) is not None:
+                continue
+            relation = self._relation(table)
+            if relation is None:
+                continue
+            if isinstance(table.this, (exp.Identifier, exp.Dot)):
+                span = spans.of_names(identifiers_of(table))
+            else:
+                span = spans.of_call(table)
+            table.meta["ducklake_span"] = span
+            yield Source(table, relation, table.alias or relation.full_name[-1], bool(table.alias))
+
+    def _relation(self, table: exp.Table) -> Relation | None:
+        parts = parts_of(table)
+        if not parts:
+            return table_functions.relation(self.world, table, self.constants)
+        version, micros = moment(table, self.constants)
+        found = self.world.relation(parts, version, micros)
+        if found is not None:
+            return found
+        if version is not None or micros is not None:
+            if self.world.relation(parts) is not None:
+                at = f"version {version}" if version is not None else "this time"
+                since = self.world.other_times(parts, version, micros)
+                raise NotFoundError(f'There was no table or view "{".".join(parts)}" at {at}.{since}')
+        elif len(parts) == 3 and self.world.lake_named(parts[0]) is not None:
+            raise self.world.not_found(parts)
+        elif self.constants.dialect == "duckdb" and len(parts) == 1 and files.format_of(parts[0]) is not None:
+            rows = functools.partial(files.frame, self.world.lake.spark, parts[0])
+            return Relation(parts, frozenset(), lambda _: rows())
+        self.result.unknown.append(parts)
+        return None
+
+    def _name(self, sources: Sequence[Source]) -> None:
+        """Tables of the same name in different schemas get names by which they can be told apart."""
+        plain: dict[str, set[tuple[str, ...]]] = {}
+        for source in sources:
+            if not source.has_alias:
+                full = tuple(map(fold, source.relation.full_name))
+                plain.setdefault(fold(source.alias), set()).add(full)
+        for source in sources:
+            if not source.has_alias and len(plain[fold(source.alias)]) > 1:
+                source.alias = ".".join(source.relation.full_name)
+
+    # Virtual columns.
+
+    def _choose_virtual(self, sources: Sequence[Source]) -> None:
+        by_scope: dict[int, list[Source]] = {}
+        scopes: dict[int, exp.Expr] = {}
+        for source in sources:
+            scope: exp.Expr = source.node.find_ancestor(exp.Select) or self.root
+            scopes[id(scope)] = scope
+            by_scope.setdefault(id(scope), []).append(source)
+        for key, scope in scopes.items():
+            mentioned = [column for column in scope.find_all(exp.Column) if fold(column.name) in VIRTUAL]
+            if not mentioned:
+                continue
+            for source in by_scope[key]:
+                source.wanted = [name for name in VIRTUAL if self._wants(source, name, mentioned, scope)]
+            self._hide(scope, by_scope[key])
+
+    def _wants(self, source: Source, name: str, mentioned: Sequence[exp.Column], scope: exp.Expr) -> bool:
+        if name not in source.relation.virtual:
+            return False
+        for column in mentioned:
+            if fold(column.name) != name:
+                continue
+            if column.table:
+                if fold(column.table) == fold(source.alias.rsplit(".", 1)[-1]):
+                    return True
+            elif not _given_by_others(scope, name):
+                return True
+        return False
+
+    def _hide(self, scope: exp.Expr, sources: Sequence[Source]) -> None:
+        """`*` does not show virtual columns."""
+        hidden = [(source.alias, name) for source in sources for name in source.wanted]
+        if not hidden:
+            return
+        for join in scope.find_all(exp.Join):
+            if join.args.get("method") == "NATURAL" and join.find_ancestor(exp.Select) is scope:
+                raise InvalidInputError(
+                    f'A NATURAL JOIN cannot be combined with the virtual column "{hidden[0][1]}": use JOIN ... USING.'
+                )
+        for star in list(scope.find_all(exp.Star)):
+            owner = star.parent
+            if star.find_ancestor(exp.Select) is not scope or isinstance(owner, exp.Count):
+                continue
+            table = owner.table if isinstance(owner, exp.Column) else ""
+            names = [(alias, name) for alias, name in hidden if not table or fold(alias) == fold(table)]
+            if names:
+                self._except(star, names)
+
+    def _except(self, star: exp.Star, names: Sequence[tuple[str, str]]) -> None:
+        listed = ", ".join(f"{ticked(alias)}.{ticked(name)}" for alias, name in names)
+        already = star.args.get("except_") or []
+        if self.text is not None:
+            if "start" not in star.meta:
+                raise InvalidInputError(
+                    f'The virtual column "{names[0][1]}" and a * that is not written out cannot be combined: list the '
+                    "columns in a SELECT."
+                )
+            if already:
+                first = min(each.meta["start"] for each in already[0].find_all(exp.Identifier))
+                self.result.edits.append(Edit(first, first, listed + ", "))
+            else:
+                end = star.meta["end"] + 1
+                self.result.edits.append(Edit(end, end, f" EXCEPT ({listed})"))
+        columns = [exp.column(name, table=alias, quoted=True) for alias, name in names]
+        star.set("except_", [*already, *columns])
+
+    # Columns with a schema in front.
+
+    def _qualifiers(self, sources: Sequence[Source]) -> None:
+        known = [
+            (tuple(map(fold, source.relation.full_name)), source.alias)
+            for source in sources
+            if not source.has_alias
+        ]
+        if not known:
+            return
+        for column in list(self.root.find_all(exp.Column)):
+            parts = column.parts
+            for length in (3, 2):
+                if len(parts) <= length:
+                    continue
+                prefix = tuple(fold(part.name) for part in parts[:length])
+                alias = next((alias for full, alias in known if full[-length:] == prefix), None)
+                if alias is not None:
+                    self._requalify(column, parts, length, alias)
+                    break
+
+    def _requalify(self, column: exp.Column, parts: Sequence[exp.Expr], length: int, alias: str) -> None:
+        if self.text is not None and all("start" in part.meta for part in parts[:length]):
+            start, end = parts[0].meta["start"], parts[length - 1].meta["end"] + 1
+            self.result.edits.append(Edit(start, end, ticked(alias)))
+        names = [exp.to_identifier(alias, quoted=True), *(part.copy() for part in parts[length:])]
+        fresh = exp.Column(**dict(zip(("this", "table", "db", "catalog"), reversed(names), strict=False)))
+        column.replace(fresh)
+
+    # From sources to DataFrames.
+
+    def _bind(self, source: Source, spans: table_functions.Spans) -> None:
+        place = place_name()
+        self.result.frames[place] = source.relation.frame(source.wanted)
+        self.result.types[place] = source.relation.types
+        node, span = source.node, source.node.meta.pop("ducklake_span", None)
+        if span is not None:
+            text = place if source.has_alias else f"({place} AS {ticked(source.alias)})"
+            self.result.edits.append(Edit(span[0], span[1], text))
+            for key in ("version", "when"):
+                clause = node.args.get(key)
+                if clause is not None and "start" in clause.meta:
+                    start, end = clause.meta["start"], clause.meta["end"] + 1
+                    self.result.edits.append(Edit(start, end, ""))
+        for key in ("db", "catalog", "version", "when"):
+            node.set(key, None)
+        node.set("this", exp.to_identifier(place))
+        if not source.has_alias:
+            node.set("alias", exp.TableAlias(this=exp.to_identifier(source.alias, quoted=True)))
+
+
+def _given_by_others(scope: exp.Expr, name: str) -> bool:
+    """Whether a subquery or common table expression in FROM has a column of this name of its own."""
+    if not isinstance(scope, exp.Select):
+        return False
+    items = [scope.args["from_"].this] if scope.args.get("from_") else []
+    items += [join.this for join in scope.args.get("joins") or []]
+    for item in items:
+        query = item
+        if isinstance(item, exp.Table):
+            found = cte_of(item)
+            query = found.this if found is not None else None
+        if isinstance(query, exp.Query) and any(fold(each) == name for each in query.named_selects):
+            return True
+    return False

@@ -1,0 +1,404 @@
+"""Changes of single rows: they are found by one Spark scan, and become delete files or deletes in the catalog.
+
+A worker gets all deleted positions of one data file and decides by the rules of the format what becomes of them.
+Nothing but counts, and the few positions that the catalog keeps, comes back to the driver.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+from pyspark.sql import Column as ColumnType
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from ducklake_spark.catalog.store import Row
+from ducklake_spark.catalog.tables import LIVE
+from ducklake_spark.errors import InvalidInputError, shortened
+from ducklake_spark.format.columns import find, require_field_parent, resolve
+from ducklake_spark.format.data import DeleteFile, FileDeletes
+from ducklake_spark.format.edits import DeleteRows, TableEdit
+from ducklake_spark.format.names import split_name, ticked
+from ducklake_spark.format.objects import TableDef, is_local
+from ducklake_spark.format.types import fold
+from ducklake_spark.scan.read import FILE_ID, INLINED_NAME, VIRTUAL_COLUMNS, hidden
+from ducklake_spark.spark.errors import is_of_spark
+from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
+from ducklake_spark.workers.deletes import FIELDS, VECTOR, DeleteEncoding, TableFile
+from ducklake_spark.write.insert import ROW_ID, Added, Target, local_path, refused, rows_to_add
+
+_POSITION = hidden("file_row_number")
+PLACE = (FILE_ID, INLINED_NAME, _POSITION)
+"""What must be known of rows that are deleted."""
+HIDDEN = (*PLACE, hidden("rowid"))
+"""What must be known of rows that are changed."""
+
+MANY_FILES = 1000
+"""In tables with more, only the files that are touched are looked up."""
+_AT_ONCE = 1000
+
+
+def restamp(file: DeleteFile, snapshot_id: int) -> DeleteFile:
+    """Writes a delete file again under its name, with another snapshot id for this transaction's deletes."""
+    source = "'" + file.whole_path.replace("'", "''") + "'"
+    scratch = file.whole_path + ".new"
+    target = "'" + scratch.replace("'", "''") + "'"
+    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
+        column = "_ducklake_internal_snapshot_id"
+        changed = f"CASE WHEN {column} = {file.stamp} THEN CAST({snapshot_id} AS BIGINT) ELSE {column} END"
+        row = connection.execute(
+            f"COPY (SELECT file_path, pos, {changed} AS {column} FROM read_parquet({source}) ORDER BY pos) TO {target} "
+            f"(FORMAT parquet, FIELD_IDS {FIELDS}, RETURN_STATS)"
+        ).fetchone()
+    assert row is not None
+    os.replace(scratch, file.whole_path)
+    return replace(file, stamp=snapshot_id, file_size_bytes=row[2], footer_size=row[3])
+
+
+def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, int]:
+    """The change that deletes rows, and how many there are.
+
+    Args:
+        target: The table.
+        matching: A DataFrame with the columns of `PLACE` of the rows to delete.
+    """
+    require_workers(matching.sparkSession)
+    tx, table = target.tx, target.table
+    edit = tx.edits.tables.get(table.table_id)
+    grouped = (
+        matching.select(*(F.col(name).alias(short) for name, short in zip(PLACE, "fnp", strict=True)))
+        .groupBy("f", "n")
+        .agg(F.collect_list("p").alias("p"))
+    )
+    touched: list[int] | None = None
+    if _has_many_files(target):
+        grouped = grouped.localCheckpoint()
+        touched = [row[0] for row in grouped.where("f >= 0").select("f").collect()]
+    files = table_files(target, edit, touched)
+    encoding = DeleteEncoding(
+        local_path(target.folder),
+        target.inline_limit,
+        tx.snapshot.snapshot_id + 1,
+        files,
+        vectors=target.option("write_deletion_vectors") == "true",
+    )
+    try:
+        answers = [json.loads(row[0]) for row in map_in_arrow(grouped, encoding, "info string").collect()]
+    except Exception as error:
+        raise refused(target, error) or error from None
+    if not answers:
+        return None, 0
+    tx.restamp = restamp
+    tx.written += [answer["written"]["path"] for answer in answers if "written" in answer]
+    return _change(target, edit, files, answers), sum(answer["count"] for answer in answers)
+
+
+def _change(
+    target: Target,
+    edit: TableEdit | None,
+    files: Mapping[int, TableFile],
+    answers: Sequence[Mapping[str, Any]],
+) -> DeleteRows:
+    deletes: list[FileDeletes] = []
+    own_files: list[tuple[int, DeleteFile | None]] = []
+    inlined: list[tuple[str, tuple[int, ...]]] = []
+    own_rows: frozenset[int] = frozenset()
+    for answer in answers:
+        file_id = answer["file"]
+        if file_id is None:
+            if answer["name"] is None:
+                own_rows = frozenset(position - 10**18 for position in answer["positions"])
+            else:
+                inlined.append((answer["name"], tuple(answer["positions"])))
+            continue
+        written = _delete_file(target, files[file_id], answer.get("written"))
+        if file_id < 0:
+            own_files.append((-1 - file_id, written))
+            continue
+        if answer.get("ended"):
+            # With the file end the deletes that this transaction made from it before.
+            deletes.append(FileDeletes(file_id, ended=True))
+            continue
+        before = edit.deletes.get(file_id) if edit is not None else None
+        positions = (before.inlined if before else ()) + tuple(answer.get("positions", ()))
+        file = written or (before.file if before else None)
+        deletes.append(FileDeletes(file_id, positions, file))
+    return DeleteRows(target.table, tuple(deletes), tuple(inlined), tuple(own_files), own_rows)
+
+
+def _delete_file(target: Target, file: TableFile, written: Mapping[str, Any] | None) -> DeleteFile | None:
+    if written is None:
+        return None
+    replaces = None
+    if file.delete_id is not None and file.delete_path is not None:
+        replaces = (file.delete_id, *file.delete_path)
+    return DeleteFile(
+        path=os.path.basename(written["path"]),
+        whole_path=written["path"],
+        delete_count=written["count"],
+        file_size_bytes=written["size"],
+        footer_size=written["footer"],
+        begin_snapshot=file.delete_begin if written["history"] else None,
+        stamp=target.tx.snapshot.snapshot_id + 1 if written["history"] else None,
+        replaces=replaces,
+        format="puffin" if written["path"].endswith(VECTOR) else "parquet",
+    )
+
+
+def _has_many_files(target: Target) -> bool:
+    """Whether a job that finds the few that matter costs less than to send all of them to the workers."""
+    if is_local(target.table.table_id):
+        return False
+    at = target.tx.snapshot.snapshot_id
+    counted = target.tx.store.query(
+        f"SELECT count(*) FROM ducklake_data_file WHERE table_id = ? AND {LIVE}",
+        (target.table.table_id, at, at),
+    )
+    return int(counted[0][0]) > MANY_FILES
+
+
+def table_files(
+    target: Target, edit: TableEdit | None, touched: Sequence[int] | None = None
+) -> dict[int, TableFile]:
+    """The table's files with the deletes that the transaction sees.
+
+    Args:
+        target: The table.
+        edit: What the transaction changed in it; its own files have negative ids.
+        touched: Of the committed files only these.
+    """
+    table = target.table
+    found: dict[int, TableFile] = {}
+    if edit is not None:
+        for place, data in enumerate(edit.files):
+            own = edit.own_deletes.get(place)
+            found[-1 - place] = TableFile(
+                data.whole_path,
+                data.record_count,
+                delete_file=own.whole_path if own else None,
+                delete_count=own.delete_count if own else 0,
+                is_vector=own is not None and own.format == "puffin",
+                pending=own is not None,
+            )
+    if is_local(table.table_id) or (edit is not None and edit.emptied is not None):
+        return found
+    gone = inlined_delete_counts(target)
+    folder = target.folder
+    for file_id, path, relative, count, delete_id, delete_path, delete_relative, deleted, begin, kind in (
+        row for some in _in_parts(touched) for row in _committed(target, some)
+    ):
+        file = TableFile(local_path(folder + path if relative else path), int(count), gone.get(file_id, 0))
+        if delete_id is not None:
+            whole = folder + delete_path if delete_relative else delete_path
+            inside = whole.startswith(target.data_path)
+            scheduled = (whole[len(target.data_path) :] if inside else whole, inside)
+            file = replace(
+                file,
+                delete_file=local_path(whole),
+                delete_count=int(deleted),
+                delete_begin=int(begin),
+                delete_id=int(delete_id),
+                delete_path=scheduled,
+                is_vector=kind == "puffin",
+            )
+        found[int(file_id)] = _with_pending(file, edit.deletes.get(file_id) if edit else None)
+    return found
+
+
+def _in_parts(numbers: Sequence[int] | None) -> Iterator[Sequence[int] | None]:
+    """As many at a time as any database takes in one query; None stays what it is."""
+    if numbers is None:
+        yield None
+        return
+    for start in range(0, len(numbers), _AT_ONCE):
+        yield numbers[start : start + _AT_ONCE]
+
+
+def _committed(target: Target, some: Sequence[int] | None) -> list[Row]:
+    """All data files, or those of these ids, each with its delete file if it has one."""
+    at, table_id = target.tx.snapshot.snapshot_id, target.table.table_id
+    these = "" if some is None else f" AND data_file_id IN ({', '.join(map(str, some))})"
+    return target.tx.store.query(
+        "SELECT d.data_file_id, d.path, d.path_is_relative, d.record_count, x.delete_file_id, x.path, "
+        "x.path_is_relative, x.delete_count, x.begin_snapshot, x.format FROM "
+        f"(SELECT * FROM ducklake_data_file WHERE table_id = ? AND {LIVE}{these}) d LEFT JOIN "
+        f"(SELECT * FROM ducklake_delete_file WHERE table_id = ? AND {LIVE}{these}) x "
+        "ON x.data_file_id = d.data_file_id",
+        (table_id, at, at, table_id, at, at),
+    )
+
+
+def _with_pending(file: TableFile, deletes: FileDeletes | None) -> TableFile:
+    if deletes is None:
+        return file
+    file = replace(file, going=len(deletes.inlined))
+    if deletes.file is None:
+        return file
+    return replace(
+        file,
+        delete_file=deletes.file.whole_path,
+        delete_count=deletes.file.delete_count,
+        delete_begin=file.delete_begin if deletes.file.begin_snapshot is not None else 0,
+        is_vector=deletes.file.format == "puffin",
+        pending=True,
+    )
+
+
+def inlined_delete_counts(target: Target) -> dict[int, int]:
+    """How many deletes the catalog keeps, by file."""
+    name = f"ducklake_inlined_delete_{target.table.table_id}"
+    if not target.tx.store.has_table(name):
+        return {}
+    rows = target.tx.store.query(
+        f'SELECT file_id, count(*) FROM "{name}" WHERE begin_snapshot <= ? GROUP BY file_id',
+        (target.tx.snapshot.snapshot_id,),
+    )
+    return {int(file_id): int(count) for file_id, count in rows}
+
+
+LOCAL_ROW_ID = 10**18
+"""Row ids from here on are of rows that this transaction inserted; a new version of such a row gets a new id."""
+
+
+def changed_rows(frame: Any, assignments: Mapping[str, Any], table: TableDef) -> Any:
+    """The rows with new values, evaluated once: what is deleted and what is added cannot differ.
+
+    Args:
+        frame: The rows to change, with the virtual columns of `HIDDEN`.
+        assignments: New values by column, or by the path of a field.
+        table: The table.
+
+    Raises:
+        InvalidInputError: A column is assigned twice.
+        NotFoundError: There is no such column.
+    """
+    require_workers(frame.sparkSession)
+    values = assigned_values(assignments, table)
+    row_id = kept_row_id(*(F.col(name) for name in HIDDEN))
+    # A name costs fewer calls to the JVM than a column.
+    selected = [
+        values[column.name].alias(column.name) if column.name in values else ticked(column.name)
+        for column in table.columns
+    ]
+    return frame.select(*selected, row_id.alias(ROW_ID), *HIDDEN).localCheckpoint()
+
+
+def versions_to_add(target: Target, changed: Any, spark: Callable[[], SparkSession]) -> list[Added]:
+    """The changes that add new versions of rows.
+
+    A row that this transaction inserted has no id yet, and so its new version is a new row as well: it goes into a
+    file without ids of its own, which gets some with the commit. The reference writes numbers that are no ids.
+
+    Args:
+        target: The table.
+        changed: What `changed_rows` made, or a merge.
+        spark: A function that gives the session.
+    """
+    rows = changed.drop(*HIDDEN)
+    edit = target.tx.edits.tables.get(target.table.table_id)
+    if edit is None or not (edit.files or edit.batches):
+        return [rows_to_add(target, rows, spark)]
+    kept = rows.where(F.col(ROW_ID).isNotNull())
+    new = rows.where(F.col(ROW_ID).isNull()).drop(ROW_ID)
+    return [rows_to_add(target, kept, spark), rows_to_add(replace(target, has_row_ids=False), new, spark)]
+
+
+def kept_row_id(file_id: Any, inlined_name: Any, position: Any, row_id: Any) -> Any:
+    """The id that a new version of a row keeps; none if this transaction inserted the row.
+
+    Committed rows keep whatever they have: the reference leaves ids as high as those of uncommitted rows in files
+    whose rows were updated in the transaction that inserted them.
+    """
+    is_committed = (file_id >= 0) | inlined_name.isNotNull()
+    return F.when(is_committed | (row_id < F.lit(LOCAL_ROW_ID)), row_id)
+
+
+def mentioned(*parts: Any) -> tuple[str, ...]:
+    """The virtual columns that conditions and values may speak of, as far as their texts show."""
+    text = " ".join(map(str, parts)).lower()
+    return tuple(name for name in VIRTUAL_COLUMNS if name in text)
+
+
+def _column(name: str, prefix: str | None = None) -> Any:
+    return F.col(ticked(name) if prefix is None else f"{prefix}.{ticked(name)}")
+
+
+def _given(value: Any, name: str, table: TableDef) -> Any:
+    if isinstance(value, ColumnType):
+        return value
+    try:
+        return F.expr(value) if isinstance(value, str) else F.lit(value)
+    except (AttributeError, TypeError, ValueError) as error:
+        if is_of_spark(error):
+            raise
+        raise InvalidInputError(
+            f'The value {shortened(repr(value), 60)} for column "{name}" of table "{table.name}" is neither SQL text '
+            "nor a Column nor a plain value that Spark knows."
+        ) from None
+
+
+def require_condition(condition: Any, what: str) -> None:
+    """Raises unless it is something that can be a condition.
+
+    Raises:
+        InvalidInputError: Names what it was given for.
+    """
+    if condition is not None and not isinstance(condition, (str, ColumnType)):
+        raise InvalidInputError(f"The condition of {what} is SQL text or a Column, not {condition!r}.")
+
+
+def require_values(values: Any, what: str) -> None:
+    """Raises unless it is a dict of columns and values.
+
+    Raises:
+        InvalidInputError: Names what it was given for.
+    """
+    if not isinstance(values, Mapping):
+        raise InvalidInputError(
+            f"The values of {what} are a dict of columns and SQL, as {{'name': \"'Ada'\"}}, not "
+            f"{shortened(repr(values), 60)}."
+        )
+    if not values:
+        raise InvalidInputError(f"{what[0].upper()}{what[1:]} assigns no column.")
+
+
+def assigned_values(
+    assignments: Mapping[str, Any], table: TableDef, prefix: str | None = None
+) -> dict[str, Any]:
+    """The new values by column. A field of a struct is set inside of the column's present value.
+
+    Args:
+        assignments: By column, or by the path of a field, SQL text, a Column or a plain value that is no text.
+        table: The table.
+        prefix: The alias under which the present values are found.
+    """
+    values: dict[str, Any] = {}
+    whole: set[str] = set()
+    paths: set[tuple[str, ...]] = set()
+    for name, value in assignments.items():
+        if not isinstance(name, str):
+            raise InvalidInputError(
+                f'A column of table "{table.name}" has {name!r} for a name: it must be a text.'
+            )
+        path = (name,) if find(table.columns, name) is not None else split_name(name, "column")
+        node = resolve(table.columns, path, table.name)
+        top = resolve(table.columns, path[:1], table.name).name
+        folded = tuple(map(fold, path))
+        if folded in paths or top in whole or (len(path) == 1 and top in values):
+            raise InvalidInputError(f'The update of table "{table.name}" assigns column "{name}" twice.')
+        paths.add(folded)
+        given = _given(value, name, table)
+        if len(path) == 1:
+            whole.add(top)
+            values[top] = given
+            continue
+        if any(part in ("element", "key", "value") for part in folded[1:]) and node.type != "struct":
+            require_field_parent(table.columns, path, table.name)
+        current = values.get(top, _column(top, prefix))
+        values[top] = current.withField(".".join(ticked(part) for part in path[1:]), given)
+    return values

@@ -1,0 +1,138 @@
+"""What the keys of a merge's source tell of the table: files that have none of them need not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyspark.sql.types as spark_types
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from ducklake_spark.format.names import ticked
+from ducklake_spark.format.types import fold
+from ducklake_spark.spark.file_index import equal_columns, is_classic
+
+FEW = 1000
+"""Up to so many rows of a source each key is looked for by itself; of more, only their range."""
+_ROW_OF_PARTITION = (1 << 33) - 1
+"""The bits of `monotonically_increasing_id` that count the rows of one partition."""
+_INTEGERS = (
+    spark_types.ByteType,
+    spark_types.ShortType,
+    spark_types.IntegerType,
+    spark_types.LongType,
+)
+
+
+@dataclass(frozen=True)
+class Key:
+    """A column of the table that must equal one of the source in every match."""
+
+    target: str
+    source: str
+    kind: str
+    """The type of the source's column, in SQL."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What is known of all keys of a source."""
+
+    keys: tuple[Key, ...]
+    count: int
+    values: tuple[tuple[str | None, str | None, frozenset[str]], ...]
+    """By key the least and the greatest value as text, and all of them if there are only few rows."""
+
+    def condition(self, table_name: str) -> Column | None:
+        """What is true of every row that can match, or None if that is unknown."""
+        tests = []
+        for key, (least, greatest, values) in zip(self.keys, self.values, strict=True):
+            column = f"{ticked(table_name)}.{ticked(key.target)}"
+            if least is None or greatest is None:
+                return F.lit(False)  # only NULL, which equals nothing
+            if self.count <= FEW:
+                listed = ", ".join(_literal(value, key.kind) for value in sorted(values))
+                tests.append(f"{column} IN ({listed})")
+            else:
+                tests.append(
+                    f"{column} BETWEEN {_literal(least, key.kind)} AND {_literal(greatest, key.kind)}"
+                )
+        return F.expr(" AND ".join(tests)) if tests else None
+
+
+def keys_of(table: Any, source: Any, on: Column, names: tuple[str, str]) -> tuple[Key, ...]:
+    """The columns that a join's condition compares.
+
+    Args:
+        table: The table under its alias.
+        source: The source under its alias.
+        on: The condition.
+        names: The two aliases.
+    """
+    if not is_classic(table.sparkSession):
+        return ()
+    kinds = {name: _types_by_name(frame.schema) for name, frame in zip(names, (table, source), strict=True)}
+    found: dict[Key, None] = {}
+    for one, other in equal_columns(table.join(source, on, "inner")):
+        sides = {alias: name for alias, name in (one, other) if alias in names}
+        if len(sides) < 2:
+            continue
+        target_kind, source_kind = (kinds[name].get(fold(sides[name])) for name in names)
+        if target_kind is not None and source_kind is not None and _comparable(target_kind, source_kind):
+            found[Key(sides[names[0]], sides[names[1]], source_kind.simpleString())] = None
+    return tuple(found)
+
+
+def facts_of(keys: Sequence[Key], number: str) -> list[Column]:
+    """Aggregates over the source that say what is known of its keys.
+
+    Args:
+        keys: The keys.
+        number: The column of the source with its `monotonically_increasing_id`.
+    """
+    # Of each partition a few values are enough: if there are more rows, the set is not asked for.
+    is_first = F.col(number).bitwiseAND(F.lit(_ROW_OF_PARTITION)) < FEW
+    count = F.count(F.lit(1))
+    wanted = [count]
+    for key in keys:
+        column = F.col(ticked(key.source))
+        wanted += [
+            F.min(column).cast("string"),
+            F.max(column).cast("string"),
+            F.when(count <= FEW, F.collect_set(F.when(is_first, column.cast("string")))),
+        ]
+    return wanted
+
+
+def known(keys: Sequence[Key], row: Sequence[Any]) -> Keys:
+    """The answer to `facts_of`."""
+    count, *rest = row
+    values = tuple((rest[i], rest[i + 1], frozenset(rest[i + 2] or ())) for i in range(0, len(rest), 3))
+    return Keys(tuple(keys), count, values)
+
+
+def _types_by_name(schema: spark_types.StructType) -> dict[str, spark_types.DataType | None]:
+    """None for names that are there twice."""
+    found: dict[str, spark_types.DataType | None] = {}
+    for part in schema.fields:
+        name = fold(part.name)
+        found[name] = None if name in found else part.dataType
+    return found
+
+
+def _comparable(one: spark_types.DataType, other: spark_types.DataType) -> bool:
+    """Whether equal values of the two lie between the least and the greatest, and have texts that can be read back."""
+    if isinstance(one, _INTEGERS) and isinstance(other, _INTEGERS):
+        return True
+    texts = (spark_types.DateType, spark_types.TimestampNTZType, spark_types.DecimalType)
+    return one == other and (isinstance(one, texts) or one == spark_types.StringType())
+
+
+def _literal(text: str, kind: str) -> str:
+    """A value for SQL. Texts go as bytes: nothing in them can be taken for anything else."""
+    if kind in ("tinyint", "smallint", "int", "bigint"):
+        return f"{text}L"
+    value = f"CAST(X'{text.encode().hex()}' AS STRING)"
+    return value if kind == "string" else f"CAST({value} AS {kind})"

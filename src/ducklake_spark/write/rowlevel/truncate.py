@@ -1,0 +1,55 @@
+"""All rows of a table, as a transaction sees it: what ends them, and how many they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from ducklake_spark.catalog.tables import LIVE
+from ducklake_spark.format.edits import DeleteRows, EmptyTable
+from ducklake_spark.format.objects import is_local
+from ducklake_spark.scan.read import FILE_ID
+from ducklake_spark.write.insert import Target
+from ducklake_spark.write.rowlevel.deletes import delete_matching, table_files
+
+
+def all_rows(
+    target: Target, read: Callable[[frozenset[int]], Any]
+) -> tuple[list[EmptyTable | DeleteRows], int]:
+    """The changes that end all rows, and how many rows the transaction still saw.
+
+    Args:
+        target: The table.
+        read: Reads the table without some data files, with the columns of `PLACE`.
+    """
+    tx, table = target.tx, target.table
+    edit = tx.edits.tables.get(table.table_id)
+    files = table_files(target, edit)
+    ended = {file_id for file_id, each in edit.deletes.items() if each.ended} if edit is not None else set()
+    count = sum(file.rows_left for file_id, file in files.items() if file_id not in ended)
+    own = sum(batch.record_count for batch in edit.batches) if edit is not None else 0
+    count += own
+    if is_local(table.table_id):
+        return [EmptyTable(table)], count
+    if edit is not None and edit.emptied is not None:
+        return [edit.emptied], count
+    names = []
+    at = (tx.snapshot.snapshot_id,) * 2
+    for (name,) in tx.store.query(
+        "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?", (table.table_id,)
+    ):
+        rows = int(tx.store.query(f'SELECT count(*) FROM "{name}" WHERE {LIVE}', at)[0][0])
+        if rows:
+            names.append(name)
+            count += rows - len(edit.ended_rows.get(name, ()) if edit is not None else ())
+    if not (files or names or own):
+        return [], 0
+    committed = frozenset(file_id for file_id in files if file_id >= 0)
+    kept = frozenset(file_id for file_id, file in files.items() if file.gone)
+    changes: list[EmptyTable | DeleteRows] = [EmptyTable(table, tuple(names), committed, kept)]
+    if any(files[file_id].rows_left for file_id in kept):
+        change, _ = delete_matching(target, read(committed - kept).where(F.col(FILE_ID) >= 0))
+        changes += [change] if change is not None else []
+    return changes, count
