@@ -1,1 +1,1 @@
-"""The public face: `attach()`, `Lake`, `Table` and the merge builder. Thin and documented; what is done is done in `engine/`."""
+"""The public face: `attach()`, `Lake`, `Table` and the merge builder. What they do is in `engine/`."""

@@ -1,1 +1,1 @@
-"""How a column is made from a file of some age: types, defaults, casts, and what only the file itself can say."""
+"""How a column is made from a file of some age: types, defaults, casts, and what its footer says."""
