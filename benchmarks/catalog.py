@@ -175,7 +175,7 @@ def bulk(places: Places, kind: str, rows: int) -> float:
     with places.lake(places.new(kind)) as lake:
 
         def insert() -> None:
-            with lake._store.begin() as session:
+            with lake._scope.store.begin() as session:
                 session.insert("ducklake_file_column_stats", values)
 
         return timed(insert)
@@ -188,9 +188,9 @@ def look_up(places: Places, kind: str, tables: int) -> dict[str, float]:
         fill(lake, tables)
     with places.lake(location) as lake:
         _ = lake.version
-        with watching(lake._store) as first:
+        with watching(lake._scope.store) as first:
             took = timed(lambda: lake[f"T{tables // 2}"].columns)
-        with watching(lake._store) as again:
+        with watching(lake._scope.store) as again:
             repeated = statistics.median(timed(lambda: lake[f"t{tables // 2}"]) for _ in range(50))
     return {
         "first ms": took * 1000,

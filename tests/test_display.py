@@ -37,7 +37,7 @@ def test_a_lake_says_what_it_holds(lake: Lake) -> None:
         lake.create_schema("shop")
         lake.create_table("shop.orders", {"id": "bigint"})
     first, *rest = repr(lake).splitlines()
-    assert first == str(lake) == f"Lake(lake: {lake._store.display})"
+    assert first == str(lake) == f"Lake(lake: {lake._scope.store.display})"
     assert [line.split(maxsplit=1)[0] for line in rest] == ["snapshot", "contents", "files", "data"]
     assert "2 schemas, 1 table, 0 views" in rest[1]
     shown = Tags(lake._repr_html_())
@@ -90,7 +90,7 @@ def test_handles_can_be_shown_when_nothing_is_left(lake: Lake) -> None:
     gone.drop()
     assert repr(gone) == "Table(main.gone)"
     lake.close()
-    assert repr(lake) == f"Lake(lake: {lake._store.display}, closed)"
+    assert repr(lake) == f"Lake(lake: {lake._scope.store.display}, closed)"
     assert Tags(lake._repr_html_()).text.strip().endswith("closed)")
     assert "was closed" in repr(table)
     assert "was closed" in table._repr_html_()
@@ -100,7 +100,7 @@ def test_a_lost_catalog_is_said_and_not_raised(tmp_path: Path) -> None:
     file = tmp_path / "lake.sqlite"
     with ducklake_spark.attach(f"ducklake:sqlite:{file}", data_path=tmp_path / "data") as lake:
         table = lake.create_table("t", {"a": "int"})
-        lake._store.forget_connections()
+        lake._scope.store.forget_connections()
         file.write_bytes(b"no database any more")
         for handle in (lake, table):
             assert "is not a SQLite database" in repr(handle)
@@ -138,7 +138,7 @@ def test_no_password_shows(
 
 def test_showing_starts_no_spark(lake: Lake) -> None:
     lake.create_table("t", {"a": "int"})
-    before = lake._spark
+    before = lake._scope.session
     assert repr(lake) and repr(lake["t"])
-    assert lake._spark is before is None
+    assert lake._scope.session is before is None
     assert "ducklake_spark.api.display" in sys.modules

@@ -16,8 +16,8 @@ COLUMNS = 5
 
 def fill(lake: Lake, tables: int) -> None:
     """One snapshot that makes `t0`, `t1` ... in the schema main, without inlined tables."""
-    store = lake._store
-    first = lake._view().snapshot.next_catalog_id
+    store = lake._scope.store
+    first = lake._scope.read_transaction().snapshot.next_catalog_id
     begin = lake.version + 1
     with store.begin() as session:
         session.execute(

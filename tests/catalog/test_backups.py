@@ -14,7 +14,7 @@ from tests.interop.oracle import Oracle
 
 def go_back(lake: ducklake_spark.Lake, snapshot_id: int) -> None:
     """Does to the catalog what a restore from a backup does: what came after a snapshot never was."""
-    with lake._store.begin() as session:
+    with lake._scope.store.begin() as session:
         for table in ("snapshot", "snapshot_changes"):
             session.execute(f"DELETE FROM ducklake_{table} WHERE snapshot_id > ?", [snapshot_id])
         for table in ("schema", "table", "column", "data_file"):
@@ -45,7 +45,7 @@ def test_what_was_remembered_of_versions_is_forgotten(
     ours["t"].add_column("b", "int")
     assert ours["t"].columns == ["a", "b"]  # remembered for schema version 2
     go_back(theirs, 1)
-    theirs._cache.clear()
+    theirs._scope.cache.clear()
     theirs["t"].add_column("c", "varchar")  # schema version 2 once more
     theirs.create_schema("s")
     assert ours["t"].columns == ["a", "c"]
@@ -63,7 +63,7 @@ def test_a_transaction_does_not_commit_on_a_snapshot_that_never_was(
     with pytest.raises(ConflictError, match="restored from a backup"), ours.transaction():
         ours["t"].insert([(1,)])
         go_back(theirs, 1)
-        theirs._cache.clear()
+        theirs._scope.cache.clear()
         for number in range(later):  # up to the version that the transaction knows, and beyond it
             theirs.create_schema(f"s{number}")
     assert ours.version == 1 + later
@@ -82,7 +82,7 @@ def test_a_clock_that_goes_back_confuses_neither_versions_nor_times(
         for number in range(3):
             table.insert([(number,)])
         for snapshot_id, hour in enumerate((9, 10, 12, 11, 13)):
-            with lake._store.begin() as session:
+            with lake._scope.store.begin() as session:
                 session.execute(
                     f"UPDATE ducklake_snapshot SET snapshot_time = TIMESTAMPTZ '2026-01-01 {hour:02}:00:00+00' "
                     f"WHERE snapshot_id = {snapshot_id}"

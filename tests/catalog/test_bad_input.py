@@ -36,6 +36,7 @@ from ducklake_spark import (
 )
 from ducklake_spark.catalog.location import parse_location
 from ducklake_spark.catalog.open import open_store
+from ducklake_spark.engine.scope import Scope
 from tests.interop.oracle import Oracle
 from tests.servers import MYSQL_PASSWORD, PASSWORD, MySQLServer, PostgresServer
 
@@ -114,7 +115,7 @@ def test_a_path_is_enough(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     with attach(Path(name), data_path="data") as lake:
         lake.create_table("t", "i INT")
         assert lake.name == name.partition(".")[0]
-        assert lake._store.kind == ("sqlite" if name.endswith(".sqlite") else "duckdb")
+        assert lake._scope.store.kind == ("sqlite" if name.endswith(".sqlite") else "duckdb")
     for given in (name, f"./{name}", tmp_path / name, (tmp_path / name).as_uri()):
         with attach(given) as lake:
             assert lake.tables() == ["main.t"]
@@ -123,7 +124,7 @@ def test_a_path_is_enough(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_sqlite_file_is_known_by_what_it_is(tmp_path: Path) -> None:
     attach(f"ducklake:sqlite:{tmp_path}/a.ducklake", data_path=tmp_path / "data").close()
     with attach(tmp_path / "a.ducklake") as lake:
-        assert lake._store.kind == "sqlite"
+        assert lake._scope.store.kind == "sqlite"
 
 
 def test_a_server_needs_no_prefix(postgres_server: PostgresServer, tmp_path: Path) -> None:
@@ -404,10 +405,12 @@ def test_the_right_password_is_not_shown_either(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     with attach(make_location(kind), data_path=tmp_path) as lake:
-        assert secret not in repr(lake) + repr(vars(lake)) + repr(lake._store) + repr(lake._store.location)
+        assert secret not in repr(lake) + repr(vars(lake)) + repr(lake._scope.store) + repr(
+            lake._scope.store.location
+        )
         for statement in ("SELECT nope FROM nope", "SELECT 'x"):
             with pytest.raises(CatalogError) as caught:
-                lake._store.query(statement)
+                lake._scope.store.query(statement)
             assert_silent(caught.value, caplog.records, secret)
         lake.close()
         with pytest.raises(ClosedError) as closed:
@@ -578,7 +581,7 @@ def test_weird_names_are_kept_as_they_are(any_lake: Lake) -> None:
             lake.create_view((name, f"{name} v"), "SELECT 1", [name])
             lake.set_option("target_file_size", "1MB", table=(name, name))
     assert lake.version == before + 1
-    fresh = ducklake_spark.Lake(lake._store, lake._config, type(lake._cache)())
+    fresh = ducklake_spark.Lake(Scope(lake._scope.store, lake._scope.config, type(lake._scope.cache)()))
     for name in WEIRD:
         table = fresh[name, name]
         assert (table.schema_name, table.name, table.comment) == (name, name, name)

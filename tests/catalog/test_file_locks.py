@@ -45,9 +45,11 @@ def insert_elsewhere(path: Path, value: int) -> str:
 
 def rows(lake: ducklake_spark.Lake) -> list[int]:
     """The rows of the table `t`, all of which are in the catalog."""
-    [(name,), *_] = lake._store.query("SELECT table_name FROM ducklake_inlined_data_tables ORDER BY table_id")
+    [(name,), *_] = lake._scope.store.query(
+        "SELECT table_name FROM ducklake_inlined_data_tables ORDER BY table_id"
+    )
     return sorted(
-        value for (value,) in lake._store.query(f'SELECT i FROM "{name}" WHERE end_snapshot IS NULL')
+        value for (value,) in lake._scope.store.query(f'SELECT i FROM "{name}" WHERE end_snapshot IS NULL')
     )
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import ducklake_spark
 from ducklake_spark import DuckLakeError, Lake
 from ducklake_spark.catalog.snapshot import Cache
+from ducklake_spark.engine.scope import Scope
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.format.types import duckdb_name
@@ -113,12 +114,12 @@ def new_lake(kind: str, make_location: Callable[[str], str]) -> Iterator[Lake]:
 
 def fresh(lake: Lake) -> Lake:
     """Another handle that remembers nothing."""
-    return Lake(lake._store, lake._config, Cache())
+    return Lake(Scope(lake._scope.store, lake._scope.config, Cache()))
 
 
 def contents(lake: Lake) -> dict[str, Any]:
     """All that can be seen, without ids that a commit gives."""
-    view = lake._view()
+    view = lake._scope.read_transaction()
     found: dict[str, Any] = {"schemas": sorted((s.name, s.path) for s in view.schemas())}
     for schema in view.schemas():
         found[schema.name] = {

@@ -74,7 +74,7 @@ def test_the_default_secret_is_the_lake_without_a_name(home: Path, tmp_path: Pat
     )
     with ducklake_spark.attach("ducklake:") as lake:
         assert (lake.name, lake.data_path) == ("a", f"{tmp_path}/there/")
-        assert lake._store.metadata_schema == "inner"
+        assert lake._scope.store.metadata_schema == "inner"
 
 
 def test_a_secret_holds_the_password_of_a_server(run: Run, home: Path, postgres_lake: dict[str, str]) -> None:

@@ -72,7 +72,7 @@ def make(lake: Lake, change: dict[str, Any]) -> int | None:
 
 def _make(lake: Lake, change: dict[str, Any]) -> int | None:
     condition = f"k % {change['modulus']} = {change['rest']}"
-    before = lake._last_committed
+    before = lake._scope.last_committed
     with lake.transaction():
         if change["kind"] in "ut":
             lake["t"].update({"n": "n + 1"}, condition)
@@ -80,7 +80,7 @@ def _make(lake: Lake, change: dict[str, Any]) -> int | None:
             lake["t"].delete(condition)
         if change["keys"]:
             lake["t"].insert([{"k": key, "n": 0} for key in change["keys"]])
-    return lake._last_committed if lake._last_committed != before else None
+    return lake._scope.last_committed if lake._scope.last_committed != before else None
 
 
 def run(location: str, data_path: str, number: int, turns: int) -> None:

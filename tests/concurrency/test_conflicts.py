@@ -291,7 +291,7 @@ def test_snapshots_that_are_gone_cannot_be_compared(
             a["t"].add_column("b", "int")
             b["t"].add_column("c", "int")
             b.create_table("u", {"a": "int"})
-            with b._store.begin() as session:
+            with b._scope.store.begin() as session:
                 gone = start + 1 if "=" in lost else start - 1
                 for table in ("ducklake_snapshot", "ducklake_snapshot_changes"):
                     session.execute(lost.format(table), [gone])

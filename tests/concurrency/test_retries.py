@@ -319,8 +319,8 @@ def test_other_failures_are_final(scene: Scene, spark: SparkSession) -> None:
     t = scene.table((1, 0))
     scene.rival[t].set_not_null("k")
     handle, begun = scene.lake[t], []
-    begin = scene.lake._begin
-    scene.lake._begin = lambda: begun.append(1) or begin()  # type: ignore[method-assign, func-returns-value]
+    begin = scene.lake._scope.new_transaction
+    scene.lake._scope.new_transaction = lambda: begun.append(1) or begin()  # type: ignore[method-assign, func-returns-value]
     try:
         with pytest.raises(ConstraintError):
             handle.insert([{"n": 1}])
@@ -331,7 +331,7 @@ def test_other_failures_are_final(scene: Scene, spark: SparkSession) -> None:
             merge.execute()
         assert len(begun) == 2 and not isinstance(raised.value, TransactionError)
     finally:
-        del scene.lake._begin
+        del scene.lake._scope.new_transaction
     assert scene.rows(t) == [(1, 0)] and scene.files(t) == 1
 
 

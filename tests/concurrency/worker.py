@@ -74,7 +74,7 @@ def run(location: str, log: Path, worker: int, first: int, last: int) -> None:
                 with lake.transaction(message=f"{worker}/{step}"):
                     words["start"] = lake.version
                     words["object"] = act(lake, worker, step)
-                say(**words, outcome="committed", snapshot=lake._last_committed)
+                say(**words, outcome="committed", snapshot=lake._scope.last_committed)
             except ConflictError as error:
                 say(**words, outcome="conflict", text=str(error))
             except AlreadyExistsError:

@@ -543,7 +543,7 @@ def main(result: str, only: str = "") -> None:
         report["changed"] = before[0] != after[0]
         report["files"] = sorted(set(before[1]) ^ set(after[1]))
         found[title], before = report, after
-        if world.lake._transaction is not None:
+        if world.lake._scope.transaction is not None:
             world.lake.rollback()
     Path(result).write_text(json.dumps(found, indent=1))
     spark.stop()

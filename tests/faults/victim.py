@@ -62,7 +62,7 @@ def arrange(session: type[WriteSession[Any]], moment: str) -> None:
 def fill(lake: ducklake_spark.Lake, path: str) -> None:
     """Commits until the disk is full, as far as this process can see, and once more when there is room again."""
     # DuckDB writes into its log, which is empty now; SQLite writes into the file itself
-    room = 60_000 + (os.path.getsize(path) if lake._store.kind == "sqlite" else 0)
+    room = 60_000 + (os.path.getsize(path) if lake._scope.store.kind == "sqlite" else 0)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
     for number in range(1000):
         try:
@@ -79,7 +79,7 @@ def main(location: str, moment: str) -> None:
         if moment == "a full disk":
             fill(lake, location.split(":", 2)[2])
             return
-        with lake._store.begin() as session:
+        with lake._scope.store.begin() as session:
             pass
         arrange(type(session), moment)  # type: ignore[arg-type]  # every session is one
         with lake.transaction():

@@ -79,7 +79,7 @@ def test_snapshots_of_every_kind_of_change(
         assert frame.columns == names
         assert zoned(rows(frame)) == zoned(theirs)
         # A map has no order in Spark, but what goes into it has the extension's.
-        texts = [row[3] for row in lake._snapshot_rows()]
+        texts = [row[3] for row in lake._scope.snapshot_rows()]
         ours = [changes_map(parse_changes(text)) for text in texts]
         assert [list(changes) for changes in ours] == [list(row[3]) for row in theirs]
 

@@ -191,7 +191,7 @@ def test_running_gives_a_result_or_an_error_of_ours(lake: Lake, data: st.DataObj
     except DuckLakeError:
         pass
     finally:
-        if lake._transaction is not None:
+        if lake._scope.transaction is not None:
             lake.rollback()
         lake.use("main")
         lake.sql(

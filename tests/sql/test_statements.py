@@ -243,9 +243,9 @@ def test_settings_of_the_extension_are_set_for_the_handle(duck: Any, lake: Lake)
     duck("RESET ducklake_default_data_inlining_row_limit; INSERT INTO t VALUES (2)")
     assert duck("SELECT file_count FROM lake.table_info()") == [(1,)]
     duck("SET GLOBAL ducklake_max_retry_count TO 3; SET ducklake_retry_backoff = 2.5")
-    assert (lake._config.policy.max_retry_count, lake._config.policy.retry_backoff) == (3, 2.5)
+    assert (lake._scope.config.policy.max_retry_count, lake._scope.config.policy.retry_backoff) == (3, 2.5)
     duck("RESET ducklake_max_retry_count")
-    assert lake._config.policy.max_retry_count == 10
+    assert lake._scope.config.policy.max_retry_count == 10
     for bad in (
         "SET nope = 1",
         "SET ducklake_max_retry_count = 'x'",

@@ -141,7 +141,7 @@ def test_a_savepoint_keeps_every_kind_of_change(
             prepare(lake)
         lake.set_option("target_file_size", "9MB")
         lake["s.t"].delete("a = 3")
-        tx = lake._transaction
+        tx = lake._scope.transaction
         assert tx is not None
         before, written = state(tx), set(files_below(tmp_path))
         tables = {name: sorted(lake.table(name).collect()) for name in ("s.t", "s.inlined", "s.emptied")}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ducklake_spark.api.lake import Lake, LakeConfig
+from ducklake_spark.api.lake import Lake
 from ducklake_spark.api.times import Timestamp, micros_of
 from ducklake_spark.catalog.create import CatalogState, initialize, inspect
 from ducklake_spark.catalog.location import Location, attach_string, default_name, parse_location
@@ -18,6 +18,7 @@ from ducklake_spark.catalog.snapshot import Cache, snapshot_at_time, snapshot_at
 from ducklake_spark.catalog.store import Store
 from ducklake_spark.catalog.transaction import RetryPolicy
 from ducklake_spark.engine import lakes
+from ducklake_spark.engine.scope import LakeConfig, Scope
 from ducklake_spark.errors import InvalidInputError, NotADuckLakeError, did_you_mean
 from ducklake_spark.format.objects import Snapshot
 from ducklake_spark.format.options import normalize_option
@@ -197,18 +198,14 @@ def attach(
             policy=RetryPolicy(max_retry_count, retry_wait_ms, retry_backoff),
             statement_retries=statement_retries,
         )
-        lake = Lake(
-            store,
-            config,
-            Cache(),
-            spark=spark,
-            pinned=_pinned(store, snapshot_version, time, str(snapshot_time)),
-        )
+        snapshot = _pinned(store, snapshot_version, time, str(snapshot_time))
+        scope = Scope(store, config, Cache(), session=spark, pinned=snapshot)
+        lake = Lake(scope)
         lakes.remember(lake)
         if spark_sql:
             from ducklake_spark.sql.resolve.session_names import make_known
 
-            lake._on_close.append(make_known(lake))
+            scope.on_close.append(make_known(lake))
         return lake
     except BaseException:
         store.close()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ducklake_spark.catalog import inventory
 from ducklake_spark.catalog.store import Row, Store
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import NotFoundError
 from ducklake_spark.format.changes import changes_map, changes_text, parse_changes
 from ducklake_spark.format.columns import ColumnDef
@@ -119,10 +120,10 @@ def _safely(title: str, made: Callable[[], Card]) -> Card:
 
 
 def _lake_card(lake: Lake, *, with_lists: bool) -> Card:
-    if lake._closed:
+    if scope_of(lake).is_closed:
         return Card(str(lake))
-    snapshot = lake._view().snapshot
-    found = inventory.contents(lake._store, snapshot.snapshot_id)
+    snapshot = scope_of(lake).read_transaction().snapshot
+    found = inventory.contents(scope_of(lake).store, snapshot.snapshot_id)
     counts = ((found.schemas, "schema"), (found.tables, "table"), (found.views, "view"))
     facts = [
         ("snapshot", f"{snapshot.snapshot_id} of {snapshot.snapshot_time:%Y-%m-%d %H:%M:%S} UTC"),
@@ -132,8 +133,8 @@ def _lake_card(lake: Lake, *, with_lists: bool) -> Card:
     ]
     if not with_lists:
         return Card(str(lake), facts)
-    rows = [row for row in lake._snapshot_rows(_SNAPSHOTS) if row[0] <= snapshot.snapshot_id]
-    return Card(str(lake), facts, [_history(lake._store, rows[::-1])])
+    rows = [row for row in scope_of(lake).snapshot_rows(_SNAPSHOTS) if row[0] <= snapshot.snapshot_id]
+    return Card(str(lake), facts, [_history(scope_of(lake).store, rows[::-1])])
 
 
 def _table_card(table: Table, *, with_history: bool) -> Card:
@@ -149,7 +150,7 @@ def _table_card(table: Table, *, with_history: bool) -> Card:
     if left > 0:
         columns.append((f"and {_counted(left, 'column')} more", "", ""))
     lists: list[tuple[Sequence[str], Sequence[Sequence[str]]]] = [(("column", "type", "comment"), columns)]
-    store, snapshot = table._lake._store, table._lake._view().snapshot
+    store, snapshot = scope_of(table._lake).store, scope_of(table._lake).read_transaction().snapshot
     if not is_local(definition.table_id):
         found = inventory.sizes(store, snapshot.snapshot_id, definition.table_id)
         facts.append(("size", _size(found.get(definition.table_id, inventory.Size()))))

@@ -2,48 +2,35 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.api.schema import SchemaLike, column_specs, is_frame
 from ducklake_spark.api.times import Timestamp, micros_of
 from ducklake_spark.catalog import ddl
-from ducklake_spark.catalog.indexes import ensure_indexes
 from ducklake_spark.catalog.snapshot import (
-    Cache,
-    SnapshotReader,
-    read_newest,
     snapshot_at_time,
     snapshot_at_version,
 )
-from ducklake_spark.catalog.store import Store
 from ducklake_spark.catalog.tables import TABLES
-from ducklake_spark.catalog.transaction import RetryPolicy, Transaction
-from ducklake_spark.engine.retry import CommitConflict, repeatable, until_committed
+from ducklake_spark.catalog.transaction import Transaction
+from ducklake_spark.engine.retry import repeatable
+from ducklake_spark.engine.scope import Scope
 from ducklake_spark.errors import (
-    ClosedError,
-    CommitUnknownError,
-    ConflictError,
     InvalidInputError,
     NotFoundError,
-    ReadOnlyError,
     TransactionError,
     did_you_mean,
 )
 from ducklake_spark.format import duckdb_sql
 from ducklake_spark.format.changes import changes_map, parse_changes
 from ducklake_spark.format.names import Name, check_name, check_text, split_name
-from ducklake_spark.format.objects import EPOCH, MacroImpl, SchemaDef, Snapshot, ViewDef
-from ducklake_spark.format.options import OPTIONS, OptionKey, Options, option_def
+from ducklake_spark.format.objects import EPOCH, MacroImpl, SchemaDef, ViewDef
+from ducklake_spark.format.options import OPTIONS, OptionKey, option_def
 from ducklake_spark.format.rows import CommitInfo
-from ducklake_spark.format.types import fold
-from ducklake_spark.spark import interrupts
-from ducklake_spark.spark.session import session_or_local
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,22 +38,6 @@ if TYPE_CHECKING:
     from ducklake_spark.api.table import Table
     from ducklake_spark.engine.feeds import Bound
     from ducklake_spark.scan.projection.types import TimestampNs
-
-T = TypeVar("T")
-DEFAULT_SCHEMA = "main"
-
-
-@dataclass(frozen=True)
-class LakeConfig:
-    """What `attach()` found out and was told."""
-
-    name: str
-    data_path: str
-    read_only: bool = False
-    metadata_catalog: str | None = None
-    attached_options: Mapping[str, str] = field(default_factory=dict)
-    policy: RetryPolicy = field(default_factory=RetryPolicy)
-    statement_retries: int = 10
 
 
 class Lake:
@@ -76,35 +47,20 @@ class Lake:
     from several threads; each has its own transaction.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        config: LakeConfig,
-        cache: Cache,
-        *,
-        spark: SparkSession | None = None,
-        pinned: Snapshot | None = None,
-    ) -> None:
-        self._store, self._config, self._cache, self._spark = store, config, cache, spark
-        self._pinned = pinned
-        self._local = threading.local()
-        self._closed = False
-        self._is_view_of: Lake | None = None
-        self._last_committed: int | None = None
-        self._on_close: list[Callable[[], None]] = []
-        self._default_schema = DEFAULT_SCHEMA
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
 
     # The handle itself.
 
     @property
     def name(self) -> str:
         """The lake's name in SQL."""
-        return self._config.name
+        return self._scope.name
 
     @property
     def default_schema(self) -> str:
         """The schema of names that have no schema; see `use()`."""
-        return self._default_schema
+        return self._scope.default_schema
 
     def use(self, schema: str) -> None:
         """USE: names without a schema mean this one from now on. Tables of `main` that it does not have stay known.
@@ -119,7 +75,7 @@ class Lake:
             NotFoundError: There is no such schema.
         """
         check_name("schema", schema)
-        self._default_schema = ddl.get_schema(self._view(), schema).name
+        self._scope.default_schema = ddl.get_schema(self._scope.read_transaction(), schema).name
 
     @property
     def data_path(self) -> str:
@@ -128,27 +84,21 @@ class Lake:
         >>> getfixture("lake").data_path.endswith("metadata.ducklake.files/")
         True
         """
-        return self._config.data_path
+        return self._scope.config.data_path
 
     @property
     def read_only(self) -> bool:
         """Whether every change is refused."""
-        return self._config.read_only
+        return self._scope.config.read_only
 
     @property
     def spark(self) -> SparkSession:
         """The session in which data is read and written; made when it is first needed."""
-        if self._spark is None:
-            self._spark = session_or_local(None)
-        return self._spark
+        return self._scope.spark
 
     def close(self) -> None:
         """Closes the connections to the catalog. DataFrames that were made before can no longer be run."""
-        self._closed = True
-        while self._on_close:
-            self._on_close.pop()()
-        if self._is_view_of is None:
-            self._store.close()
+        self._scope.close()
 
     def __enter__(self) -> Lake:
         return self
@@ -169,9 +119,10 @@ class Lake:
         return lake_html(self)
 
     def __str__(self) -> str:
-        at = f" at version {self._pinned.snapshot_id}" if self._pinned else ""
-        state = ", closed" if self._closed else ", read-only" if self.read_only else ""
-        return f"Lake({self.name}: {self._store.display}{at}{state})"
+        scope = self._scope
+        at = f" at version {scope.pinned.snapshot_id}" if scope.pinned else ""
+        state = ", closed" if scope.is_closed else ", read-only" if self.read_only else ""
+        return f"Lake({self.name}: {scope.store.display}{at}{state})"
 
     def at(self, *, version: int | None = None, timestamp: Timestamp | None = None) -> Lake:
         """The lake as it was at a snapshot, read-only.
@@ -186,121 +137,17 @@ class Lake:
         """
         if (version is None) == (timestamp is None):
             raise InvalidInputError("at() takes a version or a timestamp, and not both.")
-        self._require_open()
+        self._scope.require_open()
         if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
             raise InvalidInputError(f"version takes a whole number, not {version!r}.")
         if version is not None:
-            pinned = snapshot_at_version(self._store, version)
+            pinned = snapshot_at_version(self._scope.store, version)
         else:
             assert timestamp is not None
-            pinned = snapshot_at_time(self._store, micros_of(timestamp, "timestamp"), str(timestamp))
-        view = Lake(
-            self._store, replace(self._config, read_only=True), self._cache, spark=self._spark, pinned=pinned
-        )
-        view._is_view_of = self
-        view._default_schema = self._default_schema
-        return view
+            pinned = snapshot_at_time(self._scope.store, micros_of(timestamp, "timestamp"), str(timestamp))
+        return Lake(self._scope.at(pinned))
 
     # Transactions.
-
-    @property
-    def _transaction(self) -> Transaction | None:
-        return getattr(self._local, "transaction", None)
-
-    def _require_open(self) -> None:
-        if self._closed or (self._is_view_of is not None and self._is_view_of._closed):
-            raise ClosedError(f'The lake "{self.name}" was closed. Attach it again.')
-
-    def _require_writable(self) -> None:
-        if self.read_only:
-            at = f" at version {self._pinned.snapshot_id}" if self._pinned else ""
-            raise ReadOnlyError(
-                f'The lake "{self.name}" is attached read-only{at}: nothing in it can be changed. Attach it without '
-                "read_only, snapshot_version and snapshot_time to change it."
-            )
-
-    def _begin(self) -> Transaction:
-        """A new transaction at the newest snapshot; one round trip."""
-        self._require_open()
-        newest, [metadata] = read_newest(
-            self._store, self._cache, ('SELECT "key", value, scope, scope_id FROM ducklake_metadata', ())
-        )
-        snapshot = self._pinned or newest
-        options = Options.of_rows(
-            [(key, value, scope, scope_id) for key, value, scope, scope_id in metadata],
-            self._config.attached_options,
-        )
-        reader = SnapshotReader(self._store, snapshot, self._cache)
-        return Transaction(reader, options, self._config.policy)
-
-    def _view(self) -> Transaction:
-        """What a read looks at: the running transaction, or the newest snapshot."""
-        self._require_open()
-        self._require_usable()
-        return self._transaction or self._begin()
-
-    def _statement(self, run: Callable[[Transaction], T]) -> T:
-        """Makes a change, all of it or nothing, as a part of the running transaction or as a snapshot of its own.
-
-        Its own commit may meet a conflict with another writer: then it is run again on the newest snapshot. What `run`
-        calls may be statements too; they are parts of this one.
-        """
-        self._require_open()
-        self._require_writable()
-        self._require_usable()
-        running = self._transaction
-        if running is not None:
-            with running.savepoint(), self._undoing():
-                return run(running)
-        config = self._config
-        return until_committed(
-            lambda: self._attempt(run), self._store.display, config.statement_retries, config.policy
-        )
-
-    def _attempt(self, run: Callable[[Transaction], T]) -> T:
-        """Begins, runs and commits a statement once."""
-        transaction = self._begin()
-        self._running(transaction, in_block=True)
-        try:
-            with _discarding(transaction), self._undoing():
-                result = run(transaction)
-                try:
-                    self._commit(transaction)
-                except ConflictError as conflict:
-                    raise CommitConflict(conflict) from conflict
-                return result
-        finally:
-            self._local.transaction = None
-
-    def _running(self, transaction: Transaction, *, in_block: bool) -> None:
-        local = self._local
-        local.transaction, local.undo, local.aborted, local.in_block = transaction, [], False, in_block
-
-    @contextmanager
-    def _undoing(self) -> Iterator[None]:
-        """Handles that followed a change go back when it fails."""
-        done = len(self._local.undo)
-        try:
-            yield
-        except BaseException:
-            while len(self._local.undo) > done:
-                self._local.undo.pop()()
-            raise
-
-    def _commit(self, transaction: Transaction) -> None:
-        if any(edit.batches and edit.layout for edit in transaction.edits.tables.values()):
-            from ducklake_spark.write.inline import settle
-
-            settle(transaction)
-        with interrupts.held():
-            committed = transaction.commit()
-            wrote = bool(transaction.written)
-            if wrote:
-                transaction.tidy()  # now the files belong to the lake, whatever ends this statement
-        if wrote:
-            ensure_indexes(self._store)
-        if committed is not None:
-            self._last_committed = committed
 
     @contextmanager
     def transaction(
@@ -318,16 +165,8 @@ class Lake:
         Raises:
             ConflictError: At the end of the block, when others committed something that cannot be combined with it.
         """
-        self.begin(author=author, message=message, extra_info=extra_info)
-        self._local.in_block = True
-        try:
+        with self._scope.block(_commit_info(author, message, extra_info)):
             yield self
-        except BaseException:
-            self._local.in_block = False
-            self.rollback()
-            raise
-        self._local.in_block = False
-        self.commit()
 
     def begin(
         self, *, author: str | None = None, message: str | None = None, extra_info: str | None = None
@@ -344,17 +183,7 @@ class Lake:
         Raises:
             TransactionError: A transaction is running in this thread already.
         """
-        self._require_open()
-        if self._transaction is not None:
-            raise TransactionError(
-                f'A transaction of the lake "{self.name}" is running in this thread already, and they cannot be '
-                "nested. Make the changes in the running one, or end it first."
-            )
-        self._require_writable()
-        info = _commit_info(author, message, extra_info)
-        transaction = self._begin()
-        transaction.info = info
-        self._running(transaction, in_block=False)
+        self._scope.begin(_commit_info(author, message, extra_info))
 
     def commit(self) -> None:
         """COMMIT: makes the snapshot of what was changed since `begin()`.
@@ -372,21 +201,7 @@ class Lake:
             TransactionError: No transaction is running, or a statement of it failed while it ran.
             ConflictError: Others committed something that cannot be combined with it; nothing was written.
         """
-        transaction = self._own_transaction("COMMIT")
-        aborted = self._local.aborted
-        try:
-            with _discarding(transaction):
-                if aborted:
-                    raise TransactionError(
-                        "A statement of this transaction failed while it ran: it was rolled back, and nothing was "
-                        "written. Begin again."
-                    )
-                self._commit(transaction)
-        except BaseException:
-            self._undo()
-            raise
-        finally:
-            self._local.transaction = None
+        self._scope.commit()
 
     def rollback(self) -> None:
         """ROLLBACK: forgets what was changed since `begin()`.
@@ -401,44 +216,7 @@ class Lake:
         Raises:
             TransactionError: No transaction is running.
         """
-        transaction = self._own_transaction("ROLLBACK")
-        self._local.transaction = None
-        transaction.discard()
-        self._undo()
-
-    def _own_transaction(self, statement: str) -> Transaction:
-        """The transaction that `begin()` began."""
-        self._require_open()
-        if self._transaction is None:
-            raise TransactionError(
-                f"There is no transaction in this thread for {statement}. Begin one first."
-            )
-        if self._local.in_block:
-            raise TransactionError(
-                f"{statement} cannot stand inside of `with lake.transaction():`: the end of the block commits, an "
-                "exception that leaves it rolls back."
-            )
-        return self._transaction
-
-    def _undo(self) -> None:
-        for undo in reversed(self._local.undo):
-            undo()
-
-    def _abort(self) -> None:
-        """A statement failed while it ran: nothing but the end of its transaction is left."""
-        if self._transaction is not None and not self._local.in_block:
-            self._local.aborted = True
-
-    def _require_usable(self) -> None:
-        if self._transaction is not None and self._local.aborted:
-            raise TransactionError(
-                "The transaction is aborted, because a statement of it failed while it ran. Use ROLLBACK."
-            )
-
-    def _on_rollback(self, undo: Callable[[], object]) -> None:
-        """Handles that follow a change go back when its transaction does."""
-        if self._transaction is not None:
-            self._local.undo.append(undo)
+        self._scope.rollback()
 
     def set_commit_message(
         self, author: str | None, message: str | None, *, extra_info: str | None = None
@@ -452,24 +230,24 @@ class Lake:
         >>> lake.snapshots().select("author", "commit_message").collect()[-1]
         Row(author='Ada', commit_message='a place for the raw data')
         """
-        self._require_open()
-        if self._transaction is None:
+        self._scope.require_open()
+        if self._scope.transaction is None:
             raise TransactionError(
                 "A commit message belongs to a transaction: use it inside `with lake.transaction():`, or give it "
                 "there as author=, message= and extra_info=."
             )
-        self._transaction.info = _commit_info(author, message, extra_info)
+        self._scope.transaction.info = _commit_info(author, message, extra_info)
 
     # What is in the lake.
 
     @property
     def version(self) -> int:
         """The id of the snapshot that reads see now."""
-        return self._view().snapshot.snapshot_id
+        return self._scope.read_transaction().snapshot.snapshot_id
 
     def schemas(self) -> list[str]:
         """The names of all schemas."""
-        return [schema.name for schema in self._view().schemas()]
+        return [schema.name for schema in self._scope.read_transaction().schemas()]
 
     def tables(self, schema: str | None = None) -> list[str]:
         """The tables of a schema, or of all, as `schema.table`.
@@ -480,21 +258,21 @@ class Lake:
         >>> lake.tables(), lake.tables("s")
         (['main.t', 's.u'], ['s.u'])
         """
-        view = self._view()
+        view = self._scope.read_transaction()
         return [
             _dotted(each, name) for each in _chosen(view, schema) for name in sorted(view.table_names(each))
         ]
 
     def views(self, schema: str | None = None) -> list[str]:
         """The views of a schema, or of all, as `schema.view`."""
-        view = self._view()
+        view = self._scope.read_transaction()
         return [
             _dotted(each, name) for each in _chosen(view, schema) for name in sorted(view.view_names(each))
         ]
 
     def macros(self, schema: str | None = None) -> list[str]:
         """The macros of a schema, or of all, as `schema.macro`."""
-        view = self._view()
+        view = self._scope.read_transaction()
         names = {_dotted(each, macro.name) for each in _chosen(view, schema) for macro in view.macros(each)}
         return sorted(names)
 
@@ -506,8 +284,8 @@ class Lake:
         >>> lake.view("v").sql
         'SELECT 1 AS a'
         """
-        tx = self._view()
-        schema, view_name = self._resolve(tx, name, "view")
+        tx = self._scope.read_transaction()
+        schema, view_name = self._scope.resolve(tx, name, "view")
         return ddl.get_view(tx, schema, view_name)
 
     def __getitem__(self, name: Name) -> Table:
@@ -518,8 +296,8 @@ class Lake:
         """
         from ducklake_spark.api.table import Table
 
-        view = self._view()
-        schema, table_name = self._resolve(view, name)
+        view = self._scope.read_transaction()
+        schema, table_name = self._scope.resolve(view, name)
         table = ddl.get_table(view, schema, table_name)
         return Table(self, schema.name, table.name)
 
@@ -605,34 +383,11 @@ class Lake:
         """Whether the lake has a table of this name."""
         if not isinstance(name, (str, tuple, list)):
             return False
-        view = self._view()
-        if view.schema(self._parts(name, "table")[0]) is None:
+        view = self._scope.read_transaction()
+        if view.schema(self._scope.parts(name, "table")[0]) is None:
             return False
-        schema, own = self._resolve(view, name)
+        schema, own = self._scope.resolve(view, name)
         return view.table(schema, own) is not None
-
-    def _parts(self, name: Name, what: str) -> tuple[str, str]:
-        parts = split_name(name, what)
-        if len(parts) == 3 and fold(parts[0]) == fold(self.name):
-            parts = parts[1:]
-        if len(parts) > 2:
-            raise InvalidInputError(
-                f'{name!r} has too many parts for a {what} of the lake "{self.name}": write schema.{what}, with '
-                "double quotes around a name that has dots."
-            )
-        return (self._default_schema, parts[0]) if len(parts) == 1 else (parts[0], parts[1])
-
-    def _resolve(
-        self, tx: Transaction, name: Name, what: str = "table", *, new: bool = False
-    ) -> tuple[SchemaDef, str]:
-        """The schema and the own name. What is not `new` is also found in `main` when its name has no schema."""
-        schema, own = self._parts(name, what)
-        found = ddl.get_schema(tx, schema)
-        if not new and self._default_schema != DEFAULT_SCHEMA and len(split_name(name, what)) == 1:
-            main = tx.schema(DEFAULT_SCHEMA)
-            if main is not None and not _holds(tx, found, own) and _holds(tx, main, own):
-                return main, own
-        return found, own
 
     # Schemas, tables, views and macros.
 
@@ -645,7 +400,7 @@ class Lake:
         >>> lake.schemas()
         ['main', 'raw']
         """
-        self._statement(lambda tx: ddl.create_schema(tx, name, if_not_exists=if_not_exists))
+        self._scope.statement(lambda tx: ddl.create_schema(tx, name, if_not_exists=if_not_exists))
 
     def drop_schema(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> None:
         """DROP SCHEMA; with `cascade`, all that is in it.
@@ -657,7 +412,7 @@ class Lake:
         >>> lake.schemas()
         ['main']
         """
-        self._statement(lambda tx: ddl.drop_schema(tx, name, cascade=cascade, if_exists=if_exists))
+        self._scope.statement(lambda tx: ddl.drop_schema(tx, name, cascade=cascade, if_exists=if_exists))
 
     def create_table(
         self,
@@ -704,14 +459,14 @@ class Lake:
         from ducklake_spark.api.table import Table
         from ducklake_spark.write.inferred import given_rows
 
-        own = self._parts(name, "table")[1]
+        own = self._scope.parts(name, "table")[1]
         schema, not_null = repeatable(schema), repeatable(not_null)
         partitioned_by, sorted_by = repeatable(partitioned_by), repeatable(sorted_by)
         rows = None if is_frame(schema) else given_rows(schema, own)
         columns = schema if rows is None else rows.columns(own)
 
         def run(tx: Transaction) -> Table:
-            found, own = self._resolve(tx, name, new=True)
+            found, own = self._scope.resolve(tx, name, new=True)
             specs = column_specs(columns, own, not_null=not_null, defaults=defaults or {})
             existed = if_not_exists and tx.table(found, own) is not None
             table = ddl.create_table(
@@ -730,7 +485,7 @@ class Lake:
                 handle._add_rows(tx, table, schema if rows is None else rows.rows)
             return handle
 
-        return self._statement(run)
+        return self._scope.statement(run)
 
     def drop_table(self, name: Name, *, if_exists: bool = False) -> None:
         """DROP TABLE.
@@ -744,10 +499,10 @@ class Lake:
         """
 
         def run(tx: Transaction) -> None:
-            schema, own = self._resolve(tx, name)
+            schema, own = self._scope.resolve(tx, name)
             ddl.drop_table(tx, schema, own, if_exists=if_exists)
 
-        self._statement(run)
+        self._scope.statement(run)
 
     def create_view(
         self,
@@ -780,7 +535,7 @@ class Lake:
         columns = repeatable(columns)
 
         def run(tx: Transaction) -> None:
-            schema, own = self._resolve(tx, name, "view", new=True)
+            schema, own = self._scope.resolve(tx, name, "view", new=True)
             text = duckdb_sql.canonical_query(
                 _to_duckdb(sql, dialect), self.name, f'the query of view "{own}"'
             )
@@ -795,7 +550,7 @@ class Lake:
                 or_replace=or_replace,
             )
 
-        self._statement(run)
+        self._scope.statement(run)
 
     def drop_view(self, name: Name, *, if_exists: bool = False) -> None:
         """DROP VIEW.
@@ -808,10 +563,10 @@ class Lake:
         """
 
         def run(tx: Transaction) -> None:
-            schema, own = self._resolve(tx, name, "view")
+            schema, own = self._scope.resolve(tx, name, "view")
             ddl.drop_view(tx, schema, own, if_exists=if_exists)
 
-        self._statement(run)
+        self._scope.statement(run)
 
     def rename_view(self, name: Name, new_name: str) -> None:
         """ALTER VIEW RENAME TO; the new name is in the same schema.
@@ -824,10 +579,10 @@ class Lake:
         """
 
         def run(tx: Transaction) -> None:
-            schema, own = self._resolve(tx, name, "view")
+            schema, own = self._scope.resolve(tx, name, "view")
             ddl.rename_view(tx, schema, own, new_name)
 
-        self._statement(run)
+        self._scope.statement(run)
 
     def comment_view(self, name: Name, comment: str | None) -> None:
         """COMMENT ON VIEW; None removes it.
@@ -840,10 +595,10 @@ class Lake:
         """
 
         def run(tx: Transaction) -> None:
-            schema, own = self._resolve(tx, name, "view")
+            schema, own = self._scope.resolve(tx, name, "view")
             ddl.comment_view(tx, ddl.get_view(tx, schema, own), comment)
 
-        self._statement(run)
+        self._scope.statement(run)
 
     def create_macro(
         self,
@@ -885,11 +640,11 @@ class Lake:
         bodies = [(text, repeatable(names)) for text, names in [(sql, parameters), *overloads]]
 
         def run(tx: Transaction) -> None:
-            schema, own = self._resolve(tx, name, "macro", new=True)
+            schema, own = self._scope.resolve(tx, name, "macro", new=True)
             impls = [impl(text, names) for text, names in bodies]
             ddl.create_macro(tx, schema, own, impls, if_not_exists=if_not_exists, or_replace=or_replace)
 
-        self._statement(run)
+        self._scope.statement(run)
 
     def drop_macro(self, name: Name, *, table: bool = False, if_exists: bool = False) -> None:
         """DROP MACRO, or DROP MACRO TABLE with `table`.
@@ -902,10 +657,10 @@ class Lake:
         """
 
         def run(tx: Transaction) -> None:
-            schema, own = self._resolve(tx, name, "macro")
+            schema, own = self._scope.resolve(tx, name, "macro")
             ddl.drop_macro(tx, schema, own, table=table, if_exists=if_exists)
 
-        self._statement(run)
+        self._scope.statement(run)
 
     # Options.
 
@@ -923,14 +678,14 @@ class Lake:
         def run(tx: Transaction) -> None:
             if table is not None:
                 parts = (schema, *split_name(table)) if schema is not None else table
-                found, own = self._resolve(tx, parts)
+                found, own = self._scope.resolve(tx, parts)
                 ddl.set_option(tx, option, value, table=ddl.get_table(tx, found, own))
             elif schema is not None:
                 ddl.set_option(tx, option, value, schema=ddl.get_schema(tx, schema))
             else:
                 ddl.set_option(tx, option, value)
 
-        self._statement(run)
+        self._scope.statement(run)
 
     def get_option(self, option: str, *, schema: str | None = None, table: Name | None = None) -> str | None:
         """The value of an option that is in force for a table, a schema or the lake; None when it has its default.
@@ -941,10 +696,10 @@ class Lake:
         ('zstd', None)
         """
         key, _ = option_def(option)
-        tx = self._view()
+        tx = self._scope.read_transaction()
         if table is not None:
             parts = (schema, *split_name(table)) if schema is not None else table
-            found, own = self._resolve(tx, parts)
+            found, own = self._scope.resolve(tx, parts)
             definition = ddl.get_table(tx, found, own)
             return tx.options.get(key, schema_id=found.schema_id, table_id=definition.table_id)
         schema_id = None if schema is None else ddl.get_schema(tx, schema).schema_id
@@ -1078,20 +833,10 @@ class Lake:
                 message,
                 extra,
             )
-            for snapshot_id, micros, schema_version, changes, author, message, extra in self._snapshot_rows(
+            for snapshot_id, micros, schema_version, changes, author, message, extra in self._scope.snapshot_rows(
                 newest
             )
         ]
-
-    def _snapshot_rows(self, newest: int | None = None) -> list[tuple[Any, ...]]:
-        self._require_open()
-        rows = self._store.query(
-            f"SELECT s.snapshot_id, {self._store.micros_sql('s.snapshot_time')}, s.schema_version, c.changes_made, "
-            "c.author, c.commit_message, c.commit_extra_info FROM ducklake_snapshot s LEFT JOIN "
-            "ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id ORDER BY s.snapshot_id DESC"
-            + ("" if newest is None else f" LIMIT {newest:d}")
-        )
-        return rows[::-1]
 
     def current_snapshot(self) -> DataFrame:
         """The id of the snapshot that reads see now, as one row.
@@ -1113,7 +858,7 @@ class Lake:
         """
         from ducklake_spark.engine.answers import answer
 
-        return answer(self, [(self._last_committed,)], "id bigint")
+        return answer(self, [(self._scope.last_committed,)], "id bigint")
 
     def options(self) -> DataFrame:
         """The options that are set, with the columns and values of the extension's `options()`.
@@ -1123,7 +868,7 @@ class Lake:
         >>> lake.options().where("option_name = 'target_file_size'").select("value", "scope").collect()
         [Row(value='100000000', scope='GLOBAL')]
         """
-        tx = self._view()
+        tx = self._scope.read_transaction()
         schemas = {schema.schema_id: schema for schema in tx.schemas()}
         rows = []
         for (key, scope, scope_id), value in sorted(tx.options.stored.items(), key=_option_order):
@@ -1154,7 +899,7 @@ class Lake:
 
         return answer(
             self,
-            [(self._store.kind, __version__, self.data_path)],
+            [(self._scope.store.kind, __version__, self.data_path)],
             "catalog_type string, extension_version string, data_path string",
         )
 
@@ -1199,21 +944,21 @@ class Lake:
         >>> lake.metadata("ducklake_schema").select("schema_name").collect()
         [Row(schema_name='main')]
         """
-        self._require_open()
+        self._scope.require_open()
         check_name("table", table)
         name = table.lower() if table.lower().startswith("ducklake_") else f"ducklake_{table.lower()}"
         definition = TABLES.get(name)
         if definition is None:
             raise NotFoundError(f'The catalog has no table "{table}".{did_you_mean(name, TABLES)}')
         selected = ", ".join(
-            self._store.micros_sql(column.name) if column.type == "TIMESTAMPTZ" else f'"{column.name}"'
+            self._scope.store.micros_sql(column.name) if column.type == "TIMESTAMPTZ" else f'"{column.name}"'
             for column in definition.columns
         )
         kinds = {"BIGINT": "bigint", "BOOLEAN": "boolean", "TIMESTAMPTZ": "timestamp"}
         types = [kinds.get(column.type, "string") for column in definition.columns]
         rows = [
             tuple(_spark_value(value, kind) for value, kind in zip(row, types, strict=True))
-            for row in self._store.query(f"SELECT {selected} FROM {name}")
+            for row in self._scope.store.query(f"SELECT {selected} FROM {name}")
         ]
         columns = (f"{column.name} {kind}" for column, kind in zip(definition.columns, types, strict=True))
         from ducklake_spark.engine.answers import answer
@@ -1233,18 +978,6 @@ def _option_order(item: tuple[OptionKey, str]) -> tuple[str, int, int]:
     return key, {"table": 0, "schema": 1}.get(scope or "", 2), scope_id or 0
 
 
-@contextmanager
-def _discarding(transaction: Transaction) -> Iterator[None]:
-    """Removes the files of a transaction that did not commit; not when that is unknown."""
-    try:
-        yield
-    except CommitUnknownError:
-        raise
-    except BaseException:
-        transaction.discard()
-        raise
-
-
 def _microseconds(micros: Any) -> timedelta:
     return timedelta(microseconds=int(micros))
 
@@ -1257,12 +990,6 @@ def _spark_value(value: Any, kind: str) -> Any:
     if kind == "boolean":
         return bool(value)
     return int(value) if kind == "bigint" else str(value)
-
-
-def _holds(tx: Transaction, schema: SchemaDef, name: str) -> bool:
-    if tx.table(schema, name) is not None or tx.view(schema, name) is not None:
-        return True
-    return any(fold(macro.name) == fold(name) for macro in tx.macros(schema))
 
 
 def _chosen(tx: Transaction, schema: str | None) -> list[SchemaDef]:

@@ -13,6 +13,7 @@ from ducklake_spark.api.times import Timestamp
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.engine.retry import repeatable
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import DuckLakeError
 from ducklake_spark.format.columns import ColumnDef, find
 from ducklake_spark.format.duckdb_sql import quote_if_needed
@@ -54,6 +55,7 @@ class Table:
 
     def __init__(self, lake: Lake, schema_name: str, name: str) -> None:
         self._lake, self._schema_name, self._name = lake, schema_name, name
+        self._scope = scope_of(lake)
 
     def __repr__(self) -> str:
         from ducklake_spark.api.display import table_text
@@ -83,7 +85,7 @@ class Table:
     @property
     def definition(self) -> TableDef:
         """All that the catalog says of it: ids, columns as a tree, specifications, comments."""
-        return self._find(self._lake._view())
+        return self._find(self._scope.read_transaction())
 
     @property
     def columns(self) -> list[str]:
@@ -569,7 +571,7 @@ class Table:
         """
         from ducklake_spark.engine.history import history
 
-        return history(self._lake, self._find(self._lake._view()))
+        return history(self._lake, self._find(self._scope.read_transaction()))
 
     def restore(self, version: int | None = None, timestamp: Timestamp | None = None) -> int | None:
         """Makes rows and schema those of an earlier snapshot again, as one new snapshot.
@@ -598,9 +600,9 @@ class Table:
         """
         from ducklake_spark.engine.restore import restore
 
-        then = self._lake.at(version=version, timestamp=timestamp)._pinned
+        then = scope_of(self._lake.at(version=version, timestamp=timestamp)).pinned
         assert then is not None
-        is_own = self._lake._transaction is None
+        is_own = self._scope.transaction is None
         self._statement(lambda tx, table: restore(self._lake, tx, table, then))
         return self._lake.version if is_own else None
 
@@ -616,7 +618,7 @@ class Table:
         ('u', ['main.u'])
         """
         self._statement(lambda tx, table: ddl.rename_table(tx, table, new_name))
-        self._lake._on_rollback(functools.partial(setattr, self, "_name", self._name))
+        self._scope.on_rollback(functools.partial(setattr, self, "_name", self._name))
         self._name = new_name
 
     def drop(self) -> None:
@@ -718,7 +720,7 @@ class Table:
         return Target(tx, schema, table, self._lake.data_path, has_row_ids=has_row_ids)
 
     def _statement(self, run: Callable[[Transaction, TableDef], T]) -> T:
-        return self._lake._statement(lambda tx: run(tx, self._find(tx)))
+        return self._scope.statement(lambda tx: run(tx, self._find(tx)))
 
 
 def _called(frame: DataFrame, alias: str | None) -> DataFrame:

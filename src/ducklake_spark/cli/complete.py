@@ -10,6 +10,7 @@ from prompt_toolkit.document import Document
 
 from ducklake_spark.api.lake import Lake
 from ducklake_spark.catalog import ddl
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import DuckLakeError
 from ducklake_spark.sql.parser.lines import keywords, place
 
@@ -29,7 +30,7 @@ class Names:
     def relations(self) -> dict[str, list[str]]:
         """Tables and views, by schema."""
         if self._relations is None:
-            view = self._lake._view()
+            view = scope_of(self._lake).read_transaction()
             self._relations = {
                 schema.name: sorted([*view.table_names(schema), *view.view_names(schema)])
                 for schema in view.schemas()
@@ -39,8 +40,8 @@ class Names:
     def columns(self, name: tuple[str, ...]) -> list[str]:
         """The columns of a table; none when there is no such table."""
         if name not in self._columns:
-            view = self._lake._view()
-            schema, own = self._lake._resolve(view, name)
+            view = scope_of(self._lake).read_transaction()
+            schema, own = scope_of(self._lake).resolve(view, name)
             self._columns[name] = [column.name for column in ddl.get_table(view, schema, own).columns]
         return self._columns[name]
 

@@ -10,6 +10,7 @@ from ducklake_spark.catalog import ddl, inventory
 from ducklake_spark.catalog.create import inspect
 from ducklake_spark.cli.output import Bytes, Result
 from ducklake_spark.engine.info import table_path
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.format.changes import changes_text
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.duckdb_sql import quote_if_needed
@@ -18,15 +19,15 @@ from ducklake_spark.format.types import duckdb_name
 
 def info(lake: Lake) -> dict[str, Any]:
     """The lake in one record."""
-    view = lake._view()
+    view = scope_of(lake).read_transaction()
     at = view.snapshot.snapshot_id
-    options = inspect(lake._store).options
-    found = inventory.contents(lake._store, at)
-    total = sum(inventory.sizes(lake._store, at).values(), inventory.Size())
+    options = inspect(scope_of(lake).store).options
+    found = inventory.contents(scope_of(lake).store, at)
+    total = sum(inventory.sizes(scope_of(lake).store, at).values(), inventory.Size())
     return {
         "name": lake.name,
-        "catalog": lake._store.display,
-        "catalog_type": lake._store.kind,
+        "catalog": scope_of(lake).store.display,
+        "catalog_type": scope_of(lake).store.kind,
         "data_path": without_credentials(lake.data_path),
         "format_version": options.get("version"),
         "created_by": options.get("created_by"),
@@ -47,10 +48,10 @@ def info(lake: Lake) -> dict[str, Any]:
 
 def tables(lake: Lake, schema: str | None = None) -> Result:
     """Tables and views, with their size."""
-    view = lake._view()
+    view = scope_of(lake).read_transaction()
     if schema is not None:
         ddl.get_schema(view, schema)
-    sizes = inventory.sizes(lake._store, view.snapshot.snapshot_id)
+    sizes = inventory.sizes(scope_of(lake).store, view.snapshot.snapshot_id)
     rows: list[tuple[Any, ...]] = []
     for each in view.schemas():
         if schema is not None and each.name.lower() != schema.lower():
@@ -70,7 +71,7 @@ def snapshots(lake: Lake, newest: int | None = None, *, people: bool = False) ->
     if not people:
         columns = ("snapshot_id", "snapshot_time", "schema_version", "changes", "author", "commit_message")
         return Result((*columns, "commit_extra_info"), rows, frozenset({0, 2}))
-    names = inventory.names(lake._store)
+    names = inventory.names(scope_of(lake).store)
     shown = []
     for snapshot_id, moment, _, changes, author, message, _ in rows:
         named = {key: [names.get(value, value) for value in values] for key, values in changes.items()}
@@ -110,11 +111,11 @@ def schema_rows(described: dict[str, Any]) -> Result:
 def files(lake: Lake, name: str, *, people: bool = False) -> Result:
     """A table's data files. For people with paths inside the table's folder."""
     table = lake[name]
-    view = lake._view()
+    view = scope_of(lake).read_transaction()
     definition = table.definition
     folder = table_path(lake, view.schema_of(definition.schema_id), definition)
     at, table_id = view.snapshot.snapshot_id, definition.table_id
-    found = inventory.files(lake._store, table_id, folder, at)
+    found = inventory.files(scope_of(lake).store, table_id, folder, at)
     if not people:
         rows: list[tuple[Any, ...]] = [
             (
@@ -133,7 +134,7 @@ def files(lake: Lake, name: str, *, people: bool = False) -> Result:
         (each.path.removeprefix(folder), each.rows, Bytes(each.file_bytes), each.deleted, each.begin_snapshot)
         for each in found
     ]
-    inlined = inventory.sizes(lake._store, at, table_id).get(table_id, inventory.Size()).inlined_rows
+    inlined = inventory.sizes(scope_of(lake).store, at, table_id).get(table_id, inventory.Size()).inlined_rows
     notes = [f"{inlined} more {'row is' if inlined == 1 else 'rows are'} in the catalog"] if inlined else []
     shown = ("path", "rows", "bytes", "deleted", "begin_snapshot")
     return Result(shown, rows, frozenset({1, 2, 3, 4}), [*notes, f"Folder: {folder}"])

@@ -11,6 +11,7 @@ from ducklake_spark.api.lake import Lake
 from ducklake_spark.catalog import inventory
 from ducklake_spark.cli.connect import WrongUse
 from ducklake_spark.cli.output import Format, write
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import TransactionError
 
 
@@ -53,7 +54,7 @@ def require_no_transaction(lake: Lake) -> None:
     Raises:
         TransactionError: There was one.
     """
-    if lake._transaction is not None:
+    if scope_of(lake).transaction is not None:
         lake.sql("ROLLBACK")
         raise TransactionError(
             "A transaction was left open: it was rolled back. End it with COMMIT to keep it."
@@ -74,7 +75,7 @@ def show_changes(lake: Lake, feed: Feed, fmt: Format, limit: int) -> None:
     """Shows the change feed of a table."""
     from ducklake_spark.cli.frames import result_of
 
-    first = inventory.oldest_snapshot(lake._store) if feed.start is None else _bound(feed.start)
+    first = inventory.oldest_snapshot(scope_of(lake).store) if feed.start is None else _bound(feed.start)
     last = None if feed.end is None else _bound(feed.end)
     frame = lake.table_changes(feed.table, first, last, net=feed.net)
     write(result_of(frame.orderBy("snapshot_id", "rowid", "change_type"), fmt, limit), fmt, limit=limit)

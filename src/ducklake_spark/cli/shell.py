@@ -23,6 +23,7 @@ from ducklake_spark.cli.connect import WrongUse
 from ducklake_spark.cli.errors import show
 from ducklake_spark.cli.output import Format, write
 from ducklake_spark.cli.startup import start_spark
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.sql.parser.lines import ends_statement
 
 HELP = """\
@@ -75,7 +76,7 @@ class Shell:
         from ducklake_spark import __version__
 
         lake = self._lake
-        typer.echo(f"ducklake-spark {__version__}: {lake._store.display}, snapshot {lake.version}")
+        typer.echo(f"ducklake-spark {__version__}: {scope_of(lake).store.display}, snapshot {lake.version}")
         typer.echo("Statements end with ;  Type .help for help.")
         prompt: PromptSession[str] = PromptSession(
             history=_history(),
@@ -88,7 +89,7 @@ class Shell:
         )
         while True:
             try:
-                text = prompt.prompt(f"{lake.name}{'*' if lake._transaction else ''}> ")
+                text = prompt.prompt(f"{lake.name}{'*' if scope_of(lake).transaction else ''}> ")
                 self.execute(text.strip())
             except KeyboardInterrupt:
                 continue

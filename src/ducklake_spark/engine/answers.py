@@ -17,6 +17,7 @@ import pyspark.sql.types as T
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.spark.file_index import empty_frame
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def frame_of_rows(
 
 
 def _known_session(lake: Lake) -> SparkSession | None:
-    return lake._spark or SparkSession.getActiveSession()
+    return scope_of(lake).session or SparkSession.getActiveSession()
 
 
 def _parts(columns: str) -> list[str]:

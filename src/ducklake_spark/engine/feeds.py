@@ -15,6 +15,7 @@ from ducklake_spark.catalog.snapshot import (
     snapshot_from_time,
     snapshot_of,
 )
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError, did_you_mean
 from ducklake_spark.format.names import Name
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef
@@ -67,7 +68,7 @@ def _reader(
     lake: Lake, name: Name, start: Bound, end: Bound | None, timestamp_ns: TimestampNs, *, net: bool = False
 ) -> ChangeReader:
     feed = feed_of(lake, name, start, end, timestamp_ns, net=net)
-    return ChangeReader(lake.spark, lake._store, feed)
+    return ChangeReader(lake.spark, scope_of(lake).store, feed)
 
 
 def feed_of(
@@ -86,8 +87,8 @@ def feed_of(
         NotFoundError: There is no such table at the end of the range.
         InvalidInputError: It is a view.
     """
-    lake._require_open()
-    store = lake._store
+    scope_of(lake).require_open()
+    store = scope_of(lake).store
     last = snapshot_of(store.query(*latest_query(store))) if end is None else _upper(lake, end)
     first = _lower(lake, start)
     schema, table = _table_at(lake, name, last)
@@ -105,23 +106,23 @@ def _version(bound: Bound, what: str) -> int | None:
 def _lower(lake: Lake, bound: Bound) -> Snapshot:
     version = _version(bound, "start")
     if version is not None:
-        return snapshot_at_version(lake._store, version)
+        return snapshot_at_version(scope_of(lake).store, version)
     assert not isinstance(bound, int)
-    return snapshot_from_time(lake._store, micros_of(bound, "start"), str(bound))
+    return snapshot_from_time(scope_of(lake).store, micros_of(bound, "start"), str(bound))
 
 
 def _upper(lake: Lake, bound: Bound) -> Snapshot:
     version = _version(bound, "end")
     if version is not None:
-        return snapshot_at_version(lake._store, version)
+        return snapshot_at_version(scope_of(lake).store, version)
     assert not isinstance(bound, int)
-    return snapshot_at_time(lake._store, micros_of(bound, "end"), str(bound))
+    return snapshot_at_time(scope_of(lake).store, micros_of(bound, "end"), str(bound))
 
 
 def _table_at(lake: Lake, name: Name, snapshot: Snapshot) -> tuple[SchemaDef, TableDef]:
     """The table at the end of the range; what a running transaction did is not part of any snapshot."""
-    tx = lake.at(version=snapshot.snapshot_id)._view()
-    schema, own = lake._resolve(tx, name)
+    tx = scope_of(lake).at(snapshot).read_transaction()
+    schema, own = scope_of(lake).resolve(tx, name)
     if tx.table(schema, own) is None and tx.view(schema, own) is not None:
         raise InvalidInputError(
             f'"{schema.name}"."{own}" is a view. Change feeds are of tables: ask for the tables that it reads.'

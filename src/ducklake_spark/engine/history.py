@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ducklake_spark.catalog.store import Query, Store
 from ducklake_spark.engine.answers import answer
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.format.changes import WORDS, parse_changes
 from ducklake_spark.format.objects import EPOCH, TableDef
 
@@ -35,7 +36,7 @@ _MADE_LATER = (
 
 def history(lake: Lake, table: TableDef) -> DataFrame:
     """One row for each snapshot, the newest first."""
-    store, table_id = lake._store, table.table_id
+    store, table_id = scope_of(lake).store, table.table_id
     named = {
         int(begin)
         for (begin,) in store.query(
@@ -44,7 +45,9 @@ def history(lake: Lake, table: TableDef) -> DataFrame:
     }
     inserted, deleted = _inserted(store, table_id), _deleted(store, table_id)
     rows = []
-    for snapshot_id, micros, _, changes_made, author, message, extra in reversed(lake._snapshot_rows()):
+    for snapshot_id, micros, _, changes_made, author, message, extra in reversed(
+        scope_of(lake).snapshot_rows()
+    ):
         changes = parse_changes(changes_made)
         words = [
             word

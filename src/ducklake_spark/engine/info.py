@@ -10,6 +10,7 @@ from ducklake_spark.catalog.inventory import Size, sizes
 from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.engine.answers import answer
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.format import paths
 from ducklake_spark.format.names import Name
 from ducklake_spark.format.objects import SchemaDef, TableDef, is_local
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def table_info(lake: Lake) -> DataFrame:
     """One row for each table: its data files and delete files and their sizes. Inlined rows are no files."""
-    tx = lake._view()
+    tx = scope_of(lake).read_transaction()
     at = tx.snapshot.snapshot_id
     counted = [
         f"SELECT table_id, count(*), sum(file_size_bytes) FROM {name} WHERE {LIVE} GROUP BY table_id"
@@ -62,8 +63,8 @@ _DETAIL = (
 def detail(table: Table) -> DataFrame:
     """One row about a table, as the catalog counts it; changes of the running transaction do not count."""
     lake = table._lake
-    tx = lake._view()
-    schema, own = lake._resolve(tx, (table.schema_name, table.name))
+    tx = scope_of(lake).read_transaction()
+    schema, own = scope_of(lake).resolve(tx, (table.schema_name, table.name))
     found = ddl.get_table(tx, schema, own)
     size = Size()
     if not is_local(found.table_id):
@@ -91,8 +92,8 @@ def detail(table: Table) -> DataFrame:
 
 def list_files(lake: Lake, name: Name) -> DataFrame:
     """The data files of a table, each with its delete file, as the lake is now."""
-    tx = lake._view()
-    schema, own = lake._resolve(tx, name)
+    tx = scope_of(lake).read_transaction()
+    schema, own = scope_of(lake).resolve(tx, name)
     table = ddl.get_table(tx, schema, own)
     rows = [_file(row, table_path(lake, schema, table)) for row in _file_rows(tx, table)]
     return answer(

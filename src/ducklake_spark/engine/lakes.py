@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.format.types import fold
 
 if TYPE_CHECKING:
@@ -21,4 +22,4 @@ def remember(lake: Lake) -> None:
 def named(name: str) -> Lake | None:
     """The open lake of this name."""
     lake = _lakes.get(fold(name))
-    return None if lake is None or lake._closed else lake
+    return None if lake is None or scope_of(lake).is_closed else lake

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.transaction import Transaction
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.format.columns import walk_all
 from ducklake_spark.format.data import DeleteFile
 from ducklake_spark.format.edits import TableEdit
@@ -47,8 +48,8 @@ def read(
 
     `depth` counts views in views; `without` are ids of data files to leave out.
     """
-    tx = tx or lake._view()
-    schema, own = lake._resolve(tx, name)
+    tx = tx or scope_of(lake).read_transaction()
+    schema, own = scope_of(lake).resolve(tx, name)
     view = tx.view(schema, own) if tx.table(schema, own) is None else None
     if view is not None:
         return view_frame(World(lake, tx, (schema.name, lake.default_schema), depth + 1, timestamp_ns), view)

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.snapshot import SnapshotReader
 from ducklake_spark.catalog.transaction import Transaction
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import DuckLakeError, NotFoundError, TransactionError, TypeChangeError
 from ducklake_spark.format.columns import ColumnDef, walk_all
 from ducklake_spark.format.data import DataFile, FileDeletes
@@ -63,7 +64,7 @@ def _old_table(lake: Lake, tx: Transaction, table: TableDef, then: Snapshot) -> 
         raise TransactionError(
             f'Cannot restore table "{table.name}" in a transaction that has changed it. Commit or roll back first.'
         )
-    old = SnapshotReader(tx.store, then, lake._cache).table_of(table.table_id)
+    old = SnapshotReader(tx.store, then, scope_of(lake).cache).table_of(table.table_id)
     if old is None:
         raise NotFoundError(
             f'Table "{table.name}" was not there at version {then.snapshot_id}: it was created later, perhaps under '

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import DuckLakeError, InvalidInputError, NotFoundError, did_you_mean
 from ducklake_spark.format.options import normalize_option
 from ducklake_spark.format.types import fold
@@ -88,14 +89,16 @@ def set_variable(context: Context, node: nodes.SetVariable) -> None:
         attribute, kind, default = _RETRY[name]
         number = default if value is None else _number(node.name, value, kind)
         policy: Any = {attribute: number}
-        lake._config = replace(lake._config, policy=replace(lake._config.policy, **policy))
+        scope_of(lake).config = replace(
+            scope_of(lake).config, policy=replace(scope_of(lake).config.policy, **policy)
+        )
     elif name in _OPTIONS:
-        options = dict(lake._config.attached_options)
+        options = dict(scope_of(lake).config.attached_options)
         options.pop(_OPTIONS[name], None)
         if value is not None:
             key, text = normalize_option(_OPTIONS[name], value)
             options[key] = text
-        lake._config = replace(lake._config, attached_options=options)
+        scope_of(lake).config = replace(scope_of(lake).config, attached_options=options)
     elif name in ("schema", "search_path") and isinstance(value, str):
         use(context, nodes.Use(tuple(value.split("."))))
     else:

@@ -11,6 +11,7 @@ import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError, NotFoundError
 from ducklake_spark.format.duckdb_sql import Expression
 from ducklake_spark.format.types import fold
@@ -195,7 +196,7 @@ class Context:
         except NotFoundError:
             raise
         except BaseException:
-            self.lake._abort()
+            scope_of(self.lake).abort()
             raise
 
 

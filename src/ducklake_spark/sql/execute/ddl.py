@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError, NotFoundError
 from ducklake_spark.format.duckdb_sql import Expression
 from ducklake_spark.format.types import duckdb_name, fold, quote
@@ -181,8 +182,10 @@ def drop(context: Context, node: nodes.Drop) -> None:
             own = context.schema_name(name)
             lake.drop_schema(own, cascade=node.cascade, if_exists=node.if_exists)
             if fold(own) == fold(lake.default_schema):
-                lake._on_rollback(functools.partial(setattr, lake, "_default_schema", lake.default_schema))
-                lake._default_schema = "main"
+                scope_of(lake).on_rollback(
+                    functools.partial(setattr, lake, "_default_schema", lake.default_schema)
+                )
+                scope_of(lake).default_schema = "main"
         elif node.kind == "table":
             lake.drop_table(context.name(name), if_exists=node.if_exists)
         elif node.kind == "view":

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.types import duckdb_name, fold, quote
@@ -64,8 +65,8 @@ def target_of(context: Context, name: Name) -> Table:
     """
     own = context.name(name)
     if own not in context.lake:
-        tx = context.lake._view()
-        schema, view = context.lake._resolve(tx, own)
+        tx = scope_of(context.lake).read_transaction()
+        schema, view = scope_of(context.lake).resolve(tx, own)
         if tx.view(schema, view) is not None:
             raise InvalidInputError(
                 f'"{view}" is a view: its rows cannot be changed. Change the tables it reads.'

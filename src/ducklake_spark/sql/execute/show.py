@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ducklake_spark.api.schema import data_type_of
 from ducklake_spark.catalog import ddl as catalog_ddl
 from ducklake_spark.engine.answers import answer
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.columns import ColumnDef, resolve
 from ducklake_spark.format.duckdb_sql import quote_if_needed
@@ -80,7 +81,7 @@ def _shown_schemas(context: Context, tx: Transaction, name: nodes.Name | None) -
 
 
 def _tables(context: Context, node: nodes.Show) -> DataFrame:
-    tx = context.lake._view()
+    tx = scope_of(context.lake).read_transaction()
     rows = [
         (schema.name, name, False)
         for schema in _shown_schemas(context, tx, node.name)
@@ -92,7 +93,7 @@ def _tables(context: Context, node: nodes.Show) -> DataFrame:
 
 
 def _views(context: Context, node: nodes.Show) -> DataFrame:
-    tx = context.lake._view()
+    tx = scope_of(context.lake).read_transaction()
     rows = [
         (schema.name, name, False)
         for schema in _shown_schemas(context, tx, node.name)
@@ -102,7 +103,7 @@ def _views(context: Context, node: nodes.Show) -> DataFrame:
 
 
 def _functions(context: Context, node: nodes.Show) -> DataFrame:
-    tx = context.lake._view()
+    tx = scope_of(context.lake).read_transaction()
     names = {
         f"{schema.name}.{macro.name}"
         for schema in _shown_schemas(context, tx, node.name)
@@ -113,7 +114,7 @@ def _functions(context: Context, node: nodes.Show) -> DataFrame:
 
 def _all_tables(context: Context, node: nodes.Show) -> DataFrame:
     lake = context.lake
-    tx = lake._view()
+    tx = scope_of(lake).read_transaction()
     rows = []
     for schema in sorted(tx.schemas(), key=lambda each: each.name):
         found: dict[str, list[tuple[str, str]]] = {}
@@ -241,7 +242,9 @@ def describe(context: Context, node: nodes.Describe) -> DataFrame:
         return _described_frame(context, context.frame(node.query))
     assert node.name is not None
     if node.kind == "schema":
-        schema = catalog_ddl.get_schema(context.lake._view(), context.schema_name(node.name))
+        schema = catalog_ddl.get_schema(
+            scope_of(context.lake).read_transaction(), context.schema_name(node.name)
+        )
         rows = [("Catalog Name", context.lake.name), ("Namespace Name", schema.name)]
         return _frame(context, rows, "info_name string, info_value string")
     name = context.name(node.name)

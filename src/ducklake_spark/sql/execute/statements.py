@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.engine.answers import answer
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import DuckLakeError, add_statement
 from ducklake_spark.spark.errors import cause_of, is_of_spark, user_error
 from ducklake_spark.sql.execute import calls, ddl, dml, merges, show
@@ -56,7 +57,7 @@ def _execute(context: Context, node: nodes.Node) -> DataFrame | int | None:
     found: DataFrame | int | None
     if type(node) in _CHANGES:
         # Sources and conditions are planned inside: a second attempt reads the newest snapshot too.
-        found = context.lake._statement(lambda _: _CHANGES[type(node)](context, node))
+        found = scope_of(context.lake).statement(lambda _: _CHANGES[type(node)](context, node))
     else:
         found = _OTHERS[type(node)](context, node)
     return found

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.engine import info
 from ducklake_spark.engine.answers import answer
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.format import paths
 from ducklake_spark.format.changes import ChangeSet, parse_changes
 from ducklake_spark.format.objects import EPOCH, SchemaDef, TableDef
@@ -53,7 +54,7 @@ def _snapshot_rows(lake: Lake, tx: Transaction, table: TableDef) -> list[tuple[A
     last = tx.snapshot.snapshot_id
     return [
         row
-        for row in lake._snapshot_rows()
+        for row in scope_of(lake).snapshot_rows()
         if row[0] <= last and (row[0] == first or _is_about(parse_changes(row[3]), table.table_id))
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import DuckLakeError
 from ducklake_spark.format.columns import ColumnDef, find
 from ducklake_spark.format.types import DataType
@@ -36,7 +37,7 @@ def types_of(context: Context, query: Piece) -> list[DataType] | None:
 def _columns(context: Context, table: exp.Table) -> tuple[ColumnDef, ...] | None:
     parts = parts_of(table)
     for lake, schema_name, name in World(context.lake).places(parts) if parts else ():
-        tx = lake._view()
+        tx = scope_of(lake).read_transaction()
         schema = tx.schema(schema_name)
         found = None if schema is None else tx.table(schema, name)
         if found is not None:

@@ -13,6 +13,7 @@ from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.tables import TABLES
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.engine import lakes as attached
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
 from ducklake_spark.format.objects import SchemaDef
 from ducklake_spark.format.types import duckdb_name, fold
@@ -76,7 +77,7 @@ class World:
     def tx(self, lake: Lake) -> Transaction:
         """The one snapshot of a lake that the statement sees."""
         if id(lake) not in self._views:
-            self._views[id(lake)] = lake._view()
+            self._views[id(lake)] = scope_of(lake).read_transaction()
         return self._views[id(lake)]
 
     def lake_named(self, name: str) -> Lake | None:
@@ -171,7 +172,7 @@ class World:
         return None
 
     def _lakes_with_metadata(self, catalog: str) -> list[Lake]:
-        given = self.lake._config.metadata_catalog
+        given = scope_of(self.lake).config.metadata_catalog
         if given is not None and fold(given) == fold(catalog):
             return [self.lake]
         if not fold(catalog).startswith(METADATA_PREFIX):
@@ -210,7 +211,7 @@ class World:
         """Since when or until when a lake has what it does not have at a snapshot."""
         for lake, schema_name, name in self.places(parts):
             timed = version is not None or micros is not None
-            seen = self.at(lake, version, micros)._view() if timed else self.tx(lake)
+            seen = scope_of(self.at(lake, version, micros)).read_transaction() if timed else self.tx(lake)
             schema = seen.schema(schema_name) or self.tx(lake).schema(schema_name)
             for kind in ("table", "view") if schema is not None else ():
                 found = ddl.other_times(seen, kind, name, schema)

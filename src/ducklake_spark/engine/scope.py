@@ -1,0 +1,365 @@
+"""The scope of statements on one lake: its connection, transactions, name resolution and settings.
+
+`Lake` and `Table` hold one; what they do receives it. A name is resolved, a statement run and a commit made here and
+nowhere else.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from ducklake_spark.catalog import ddl
+from ducklake_spark.catalog.indexes import ensure_indexes
+from ducklake_spark.catalog.snapshot import Cache, SnapshotReader, read_newest
+from ducklake_spark.catalog.store import Store
+from ducklake_spark.catalog.transaction import RetryPolicy, Transaction
+from ducklake_spark.engine.retry import CommitConflict, until_committed
+from ducklake_spark.errors import (
+    ClosedError,
+    CommitUnknownError,
+    ConflictError,
+    InvalidInputError,
+    ReadOnlyError,
+    TransactionError,
+)
+from ducklake_spark.format.names import Name, split_name
+from ducklake_spark.format.objects import SchemaDef, Snapshot
+from ducklake_spark.format.options import Options
+from ducklake_spark.format.rows import CommitInfo
+from ducklake_spark.format.types import fold
+from ducklake_spark.spark import interrupts
+from ducklake_spark.spark.session import session_or_local
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+DEFAULT_SCHEMA = "main"
+
+
+@dataclass(frozen=True)
+class LakeConfig:
+    """What `attach()` found out and was told."""
+
+    name: str
+    data_path: str
+    read_only: bool = False
+    metadata_catalog: str | None = None
+    attached_options: Mapping[str, str] = field(default_factory=dict)
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
+    statement_retries: int = 10
+
+
+class Scope:
+    """All that a statement on a lake needs to know. Threads share it, and each has a transaction of its own."""
+
+    def __init__(
+        self,
+        store: Store,
+        config: LakeConfig,
+        cache: Cache,
+        *,
+        session: SparkSession | None = None,
+        pinned: Snapshot | None = None,
+        parent: Scope | None = None,
+    ) -> None:
+        self.store, self.config, self.cache, self.session = store, config, cache, session
+        self.pinned = pinned
+        self.default_schema: str = DEFAULT_SCHEMA if parent is None else parent.default_schema
+        self.last_committed: int | None = None
+        self.on_close: list[Callable[[], None]] = []
+        self._parent = parent
+        self._closed = False
+        self._local = threading.local()
+
+    @property
+    def name(self) -> str:
+        """The lake's name in SQL."""
+        return self.config.name
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session in which data is read and written; made when it is first needed."""
+        if self.session is None:
+            self.session = session_or_local(None)
+        return self.session
+
+    def at(self, pinned: Snapshot) -> Scope:
+        """The scope of the same lake at a snapshot, read-only."""
+        config = replace(self.config, read_only=True)
+        return Scope(self.store, config, self.cache, session=self.session, pinned=pinned, parent=self)
+
+    def close(self) -> None:
+        """Closes the connections; a scope at a snapshot leaves them to the one that it was made from."""
+        self._closed = True
+        while self.on_close:
+            self.on_close.pop()()
+        if self._parent is None:
+            self.store.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the lake was closed."""
+        return self._closed or (self._parent is not None and self._parent.is_closed)
+
+    def require_open(self) -> None:
+        """Raises ClosedError for a lake that was closed."""
+        if self.is_closed:
+            raise ClosedError(f'The lake "{self.name}" was closed. Attach it again.')
+
+    def require_writable(self) -> None:
+        """Raises ReadOnlyError for a lake in which nothing can be changed."""
+        if self.config.read_only:
+            at = f" at version {self.pinned.snapshot_id}" if self.pinned else ""
+            raise ReadOnlyError(
+                f'The lake "{self.name}" is attached read-only{at}: nothing in it can be changed. Attach it without '
+                "read_only, snapshot_version and snapshot_time to change it."
+            )
+
+    # Names.
+
+    def parts(self, name: Name, what: str) -> tuple[str, str]:
+        """The schema and the own name that a name says."""
+        parts = split_name(name, what)
+        if len(parts) == 3 and fold(parts[0]) == fold(self.name):
+            parts = parts[1:]
+        if len(parts) > 2:
+            raise InvalidInputError(
+                f'{name!r} has too many parts for a {what} of the lake "{self.name}": write schema.{what}, with '
+                "double quotes around a name that has dots."
+            )
+        return (self.default_schema, parts[0]) if len(parts) == 1 else (parts[0], parts[1])
+
+    def resolve(
+        self, tx: Transaction, name: Name, what: str = "table", *, new: bool = False
+    ) -> tuple[SchemaDef, str]:
+        """The schema and the own name. What is not `new` is also found in `main` when its name has no schema."""
+        schema, own = self.parts(name, what)
+        found = ddl.get_schema(tx, schema)
+        if not new and self.default_schema != DEFAULT_SCHEMA and len(split_name(name, what)) == 1:
+            main = tx.schema(DEFAULT_SCHEMA)
+            if main is not None and not _holds(tx, found, own) and _holds(tx, main, own):
+                return main, own
+        return found, own
+
+    # Statements.
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """The transaction that is running in this thread."""
+        return getattr(self._local, "transaction", None)
+
+    def new_transaction(self) -> Transaction:
+        """A new transaction at the newest snapshot; one round trip."""
+        self.require_open()
+        newest, [metadata] = read_newest(
+            self.store, self.cache, ('SELECT "key", value, scope, scope_id FROM ducklake_metadata', ())
+        )
+        options = Options.of_rows(
+            [(key, value, scope, scope_id) for key, value, scope, scope_id in metadata],
+            self.config.attached_options,
+        )
+        reader = SnapshotReader(self.store, self.pinned or newest, self.cache)
+        return Transaction(reader, options, self.config.policy)
+
+    def read_transaction(self) -> Transaction:
+        """What a read looks at: the running transaction, or a new one at the newest snapshot."""
+        self.require_open()
+        self._require_not_aborted()
+        return self.transaction or self.new_transaction()
+
+    def statement(self, run: Callable[[Transaction], T]) -> T:
+        """Makes a change, all of it or nothing, as a part of the running transaction or as a snapshot of its own.
+
+        Its own commit may meet a conflict with another writer: then it is run again on the newest snapshot. What `run`
+        calls may be statements too; they are parts of this one.
+        """
+        self.require_open()
+        self.require_writable()
+        self._require_not_aborted()
+        running = self.transaction
+        if running is not None:
+            with running.savepoint(), self._undoing():
+                return run(running)
+        return until_committed(
+            lambda: self._attempt(run), self.store.display, self.config.statement_retries, self.config.policy
+        )
+
+    def _attempt(self, run: Callable[[Transaction], T]) -> T:
+        """Begins, runs and commits a statement once."""
+        transaction = self.new_transaction()
+        self._run_in(transaction, in_block=True)
+        try:
+            with _discarding(transaction), self._undoing():
+                result = run(transaction)
+                try:
+                    self._commit(transaction)
+                except ConflictError as conflict:
+                    raise CommitConflict(conflict) from conflict
+                return result
+        finally:
+            self._local.transaction = None
+
+    def _run_in(self, transaction: Transaction, *, in_block: bool) -> None:
+        local = self._local
+        local.transaction, local.undo, local.aborted, local.in_block = transaction, [], False, in_block
+
+    @contextmanager
+    def _undoing(self) -> Iterator[None]:
+        """Handles that followed a change go back when it fails."""
+        done = len(self._local.undo)
+        try:
+            yield
+        except BaseException:
+            while len(self._local.undo) > done:
+                self._local.undo.pop()()
+            raise
+
+    def _commit(self, transaction: Transaction) -> None:
+        if any(edit.batches and edit.layout for edit in transaction.edits.tables.values()):
+            from ducklake_spark.write.inline import settle
+
+            settle(transaction)
+        with interrupts.held():
+            committed = transaction.commit()
+            wrote = bool(transaction.written)
+            if wrote:
+                transaction.tidy()  # now the files belong to the lake, whatever ends this statement
+        if wrote:
+            ensure_indexes(self.store)
+        if committed is not None:
+            self.last_committed = committed
+
+    # Transactions of several statements.
+
+    def begin(self, info: CommitInfo) -> None:
+        """BEGIN in this thread."""
+        self.require_open()
+        if self.transaction is not None:
+            raise TransactionError(
+                f'A transaction of the lake "{self.name}" is running in this thread already, and they cannot be '
+                "nested. Make the changes in the running one, or end it first."
+            )
+        self.require_writable()
+        transaction = self.new_transaction()
+        transaction.info = info
+        self._run_in(transaction, in_block=False)
+
+    @contextmanager
+    def block(self, info: CommitInfo) -> Iterator[None]:
+        """A transaction that the end of the block commits, and an exception rolls back."""
+        self.begin(info)
+        self._local.in_block = True
+        try:
+            yield
+        except BaseException:
+            self._local.in_block = False
+            self.rollback()
+            raise
+        self._local.in_block = False
+        self.commit()
+
+    def commit(self) -> None:
+        """COMMIT of what was begun in this thread."""
+        transaction = self._own_transaction("COMMIT")
+        aborted = self._local.aborted
+        try:
+            with _discarding(transaction):
+                if aborted:
+                    raise TransactionError(
+                        "A statement of this transaction failed while it ran: it was rolled back, and nothing was "
+                        "written. Begin again."
+                    )
+                self._commit(transaction)
+        except BaseException:
+            self._undo()
+            raise
+        finally:
+            self._local.transaction = None
+
+    def rollback(self) -> None:
+        """ROLLBACK of what was begun in this thread."""
+        transaction = self._own_transaction("ROLLBACK")
+        self._local.transaction = None
+        transaction.discard()
+        self._undo()
+
+    def _own_transaction(self, statement: str) -> Transaction:
+        """The transaction that `begin()` began."""
+        self.require_open()
+        if self.transaction is None:
+            raise TransactionError(
+                f"There is no transaction in this thread for {statement}. Begin one first."
+            )
+        if self._local.in_block:
+            raise TransactionError(
+                f"{statement} cannot stand inside of `with lake.transaction():`: the end of the block commits, an "
+                "exception that leaves it rolls back."
+            )
+        return self.transaction
+
+    def _undo(self) -> None:
+        for undo in reversed(self._local.undo):
+            undo()
+
+    def abort(self) -> None:
+        """A statement failed while it ran: nothing but the end of its transaction is left."""
+        if self.transaction is not None and not self._local.in_block:
+            self._local.aborted = True
+
+    def _require_not_aborted(self) -> None:
+        if self.transaction is not None and self._local.aborted:
+            raise TransactionError(
+                "The transaction is aborted, because a statement of it failed while it ran. Use ROLLBACK."
+            )
+
+    def on_rollback(self, undo: Callable[[], object]) -> None:
+        """Handles that follow a change go back when its transaction does."""
+        if self.transaction is not None:
+            self._local.undo.append(undo)
+
+    # What the catalog says of snapshots.
+
+    def snapshot_rows(self, newest: int | None = None) -> list[tuple[Any, ...]]:
+        """The snapshots with what they changed, in order: all, or so many of the newest."""
+        self.require_open()
+        rows = self.store.query(
+            f"SELECT s.snapshot_id, {self.store.micros_sql('s.snapshot_time')}, s.schema_version, c.changes_made, "
+            "c.author, c.commit_message, c.commit_extra_info FROM ducklake_snapshot s LEFT JOIN "
+            "ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id ORDER BY s.snapshot_id DESC"
+            + ("" if newest is None else f" LIMIT {newest:d}")
+        )
+        return rows[::-1]
+
+
+class HasScope(Protocol):
+    """A handle: a `Lake` or a `Table`."""
+
+    _scope: Scope
+
+
+def scope_of(handle: HasScope) -> Scope:
+    """The scope of a handle, for modules of this package."""
+    return handle._scope  # the one door
+
+
+@contextmanager
+def _discarding(transaction: Transaction) -> Iterator[None]:
+    """Removes the files of a transaction that did not commit; not when that is unknown."""
+    try:
+        yield
+    except CommitUnknownError:
+        raise
+    except BaseException:
+        transaction.discard()
+        raise
+
+
+def _holds(tx: Transaction, schema: SchemaDef, name: str) -> bool:
+    if tx.table(schema, name) is not None or tx.view(schema, name) is not None:
+        return True
+    return any(fold(macro.name) == fold(name) for macro in tx.macros(schema))
