@@ -134,8 +134,7 @@ class Lake:
     @property
     def spark(self) -> SparkSession:
         """The session in which data is read and written; made when it is first needed."""
-        if self._spark is None:
-            self._spark = session_or_local(None)
+        self._spark = session_or_local(self._spark)
         return self._spark
 
     def close(self) -> None:
