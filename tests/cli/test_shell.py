@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +55,18 @@ class Terminal:
         code = self._child.exitstatus
         assert code is not None
         return int(code)
+
+    def children(self) -> list[str]:
+        """The programs that it has started and that still run."""
+        found, parents = [], {self._child.pid}
+        for _ in range(4):  # Spark's scripts start one another
+            for folder in Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):
+                    parent = int(folder.joinpath("stat").read_text().rsplit(")", 1)[1].split()[1])
+                    if parent in parents and int(folder.name) not in parents:
+                        parents.add(int(folder.name))
+                        found.append(folder.joinpath("cmdline").read_text().replace("\0", " ")[:200])
+        return [each for each in found if each]
 
     def close(self) -> None:
         self._child.close(force=True)
@@ -120,6 +134,28 @@ def test_names_are_completed_and_ctrl_c_forgets_the_line(terminal: Terminal) -> 
 
 
 @pytest.mark.spark
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize("seconds", [0.3, 4])
+def test_ctrl_c_while_spark_starts_leaves_nothing_behind(terminal: Terminal, seconds: float) -> None:
+    terminal.type(f"SELECT 'sum ' || sum(id) AS total FROM orders;{ENTER}")
+    terminal.sees("Starting Spark")
+    time.sleep(seconds)
+    assert terminal.children()
+    terminal.type(CTRL_C)
+    shown = terminal.sees("Cancelled.") + terminal.asks()
+    assert "Traceback" not in shown and "py4j" not in shown
+    end = time.monotonic() + 60
+    while terminal.children() and time.monotonic() < end:
+        time.sleep(0.2)
+    assert terminal.children() == []
+    terminal.type(f"SELECT 1 + 1 AS two FROM orders;{ENTER}")
+    assert "two" in terminal.sees("two")
+    terminal.asks()
+    terminal.type(CTRL_D)
+    assert terminal.leaves() == 0
+
+
+@pytest.mark.spark
 def test_statements_run_over_several_lines_and_can_be_cancelled(terminal: Terminal) -> None:
     terminal.type(f".timer on{ENTER}")
     terminal.asks()
@@ -136,8 +172,9 @@ def test_statements_run_over_several_lines_and_can_be_cancelled(terminal: Termin
     terminal.type(f"SELECT count(*) FROM range(100000000000000) WHERE id % 7 = 3;{ENTER}")
     terminal.sees("Stage")
     terminal.type(CTRL_C)
-    terminal.sees("Cancelled.")
-    terminal.asks()
+    shown = terminal.sees("Cancelled.")
+    shown += terminal.asks()
+    assert "Traceback" not in shown and "py4j" not in shown
     terminal.type(f".dialect duckdb{ENTER}")
     terminal.asks()
     terminal.type(f".mode csv{ENTER}")

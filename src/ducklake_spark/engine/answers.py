@@ -186,8 +186,8 @@ class LocalAnswer(ClassicDataFrame):
         names = [_escaped(name) for name in self.columns]
         text = _records(names, cells) if vertical else _grid(names, cells, pad_left=width > 0)
         if vertical and not cells:
-            return text + "(0 rows)\n"
-        return text + (f"only showing top {n} row{'' if n == 1 else 's'}\n" if self.count() > n else "")
+            return text + "(0 rows)"
+        return text + (f"only showing top {n} row{'' if n == 1 else 's'}" if self.count() > n else "")
 
     def _zone(self) -> Any:
         """The session's time zone: None for this machine's, `_UNKNOWN` for one that only Spark knows."""

@@ -84,8 +84,7 @@ class Scope:
     @property
     def spark(self) -> SparkSession:
         """The session in which data is read and written; made when it is first needed."""
-        if self.session is None:
-            self.session = session_or_local(None)
+        self.session = session_or_local(self.session)
         return self.session
 
     def at(self, pinned: Snapshot) -> Scope:

@@ -58,13 +58,13 @@ def start(
     builder = SparkSession.builder
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    interrupts.mute()
     jvm = _Jvm()
     with waiting or nullcontext():
         try:
             if _starts_here(chosen):
                 jvm.launch(chosen)
-            return builder.getOrCreate()
+            with interrupts.quiet():
+                return builder.getOrCreate()
         except PySparkException as error:
             jvm.end()
             said = [line.strip() for line in jvm.heard() if "java" in line.lower()]

@@ -38,7 +38,11 @@ def side_by_side(first: Callable[[], First], second: Callable[[], Second]) -> tu
     try:
         result = second()
     finally:
-        thread.join()
+        try:
+            thread.join()
+        except KeyboardInterrupt:  # its jobs were cancelled: it ends soon
+            thread.join()
+            raise
     if failed:
         raise failed[0]
     return done[0], result
