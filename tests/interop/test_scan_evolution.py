@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.interop.test_added_columns import DEFAULTS
 from tests.scan.lakes import Lake
 
 pytestmark = pytest.mark.spark
@@ -167,29 +168,6 @@ def test_columns_and_fields_come_and_go(make_lake: MakeLake, kind: str, limit: i
         "INSERT INTO t VALUES (5, {'y': 5}, NULL, 5, NULL)",
     )
     assert lake.check("t") > 30
-
-
-DEFAULTS = {
-    "BOOLEAN": "'true'",
-    "TINYINT": "-1",
-    "UBIGINT": "18446744073709551615",
-    "HUGEINT": "5",
-    "FLOAT": "1.5",
-    "DOUBLE": "'inf'",
-    "DECIMAL(10,2)": "1.5",
-    "DATE": "'0044-03-15'",
-    "TIME": "'12:34:56.5'",
-    "TIMESTAMP": "'2020-01-01 01:02:03.5'",
-    "TIMESTAMP_S": "'2020-01-01 01:02:03'",
-    "TIMESTAMP_NS": "'2020-01-01 01:02:03.123456789'",
-    "TIMESTAMPTZ": "'2020-01-01 01:02:03+00'",
-    "VARCHAR": "'it''s \\ \"'",
-    "JSON": "'{}'",
-    "BLOB": "'\\xAA'",
-    "UUID": "'550e8400-e29b-41d4-a716-446655440000'",
-    "INTERVAL": "'1 month 2 days'",
-    "TIMETZ": "'12:00:00+02'",
-}
 
 
 def test_defaults_of_every_type(make_lake: MakeLake) -> None:

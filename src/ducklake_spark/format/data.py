@@ -8,7 +8,7 @@ from typing import Any
 
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.statistics import ColumnStats, merge_files
-from ducklake_spark.format.types import NESTED, duckdb_name
+from ducklake_spark.format.types import NESTED, DataType, List, Map, Scalar, Struct, duckdb_name
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,27 @@ PLAIN = frozenset({"boolean", "int8", "int16", "int32", "int64", "uint8", "uint1
 """Types that every catalog database keeps as they are; others are kept as text, but for bytes and PostgreSQL's."""
 
 
+def stored_type(node: ColumnDef, variant: str = "varchar") -> str:
+    """The type whose text is stored: JSON inside of containers is plain text, where a cast would parse the whole."""
+
+    def stored(data_type: DataType) -> DataType:
+        match data_type:
+            case List(element):
+                return List(stored(element))
+            case Map(key, value):
+                return Map(stored(key), stored(value))
+            case Struct(fields):
+                return Struct(tuple((name, stored(part)) for name, part in fields))
+            case Scalar("json"):
+                return Scalar("varchar")
+            case Scalar("variant"):
+                return Scalar(variant)
+            case _:
+                return data_type
+
+    return duckdb_name(stored(node.data_type))
+
+
 def inline_casts(columns: Sequence[ColumnDef], kind: str) -> tuple[str, ...]:
     """How a DuckDB catalog takes the values; the others take them as they are."""
     if kind != "duckdb":
@@ -83,7 +104,8 @@ def inline_casts(columns: Sequence[ColumnDef], kind: str) -> tuple[str, ...]:
         elif column.type == "variant":
             casts.append("variant_bytes_to_variant(?)")
         else:
-            casts.append(f"CAST(? AS {duckdb_name(column.data_type)})")
+            text = f"CAST(? AS {stored_type(column, 'variant')})" if column.type in NESTED else "?"
+            casts.append(f"CAST({text} AS {duckdb_name(column.data_type)})")
     return tuple(casts)
 
 

@@ -18,7 +18,8 @@ from ducklake_spark.catalog.store import Row, Store
 from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.errors import CatalogError
 from ducklake_spark.format.columns import ColumnDef
-from ducklake_spark.format.types import NESTED, DataType, List, Map, Scalar, Struct, duckdb_name, quote
+from ducklake_spark.format.data import stored_type
+from ducklake_spark.format.types import NESTED, duckdb_name, quote
 from ducklake_spark.scan.projection.types import TypeChoices, user_type
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def decode(
         sql = (
             _default(column, choices)
             if then is None
-            else _value(f"CAST({source} AS {_text_type(then)})", then, column, choices)
+            else _value(f"CAST({source} AS {stored_type(then)})", then, column, choices)
         )
         # DuckDB has no types for NULLs that it computes before it runs: list_transform(NULL, ...) is an integer.
         made.append(f"CAST({sql} AS {_carried_sql(column, choices)}) AS u{number}")
@@ -145,27 +146,6 @@ def decode(
             ) from error
 
 
-def _text_type(node: ColumnDef, variant: str = "varchar") -> str:
-    """The type whose text is stored: JSON inside of containers is plain text, where a cast would parse the whole."""
-
-    def stored(data_type: DataType) -> DataType:
-        match data_type:
-            case List(element):
-                return List(stored(element))
-            case Map(key, value):
-                return Map(stored(key), stored(value))
-            case Struct(fields):
-                return Struct(tuple((name, stored(part)) for name, part in fields))
-            case Scalar("json"):
-                return Scalar("varchar")
-            case Scalar("variant"):
-                return Scalar(variant)
-            case _:
-                return data_type
-
-    return duckdb_name(stored(node.data_type))
-
-
 def _has_variants(node: ColumnDef) -> bool:
     """Whether there are variants inside of it. No data file can hold such a column, only DuckDB as catalog."""
     return any(part.type == "variant" for child in node.children for part in child.walk())
@@ -174,8 +154,8 @@ def _has_variants(node: ColumnDef) -> bool:
 def _without_variants(sql: str, node: ColumnDef) -> str:
     """A nested value with JSON texts in place of variants."""
     if _has_variants(node):
-        sql = f"CAST({sql} AS {_text_type(node, 'json')})"
-    return f"CAST({sql} AS {_text_type(node)})"
+        sql = f"CAST({sql} AS {stored_type(node, 'json')})"
+    return f"CAST({sql} AS {stored_type(node)})"
 
 
 def _text(value: Any) -> str | None:

@@ -13,8 +13,8 @@ import duckdb
 import pyarrow as pa
 
 from ducklake_spark.errors import ConstraintError, InvalidInputError
-from ducklake_spark.format.columns import ColumnDef
-from ducklake_spark.format.data import PLAIN, InlineBatch, inline_casts
+from ducklake_spark.format.columns import ColumnDef, walk_all
+from ducklake_spark.format.data import PLAIN, InlineBatch, inline_casts, stored_type
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.format.statistics import ColumnStats
 from ducklake_spark.format.types import NESTED, DataType, List, Map, Struct, duckdb_name, quote
@@ -181,18 +181,34 @@ def _relaid(batch: InlineBatch, table: TableDef) -> InlineBatch:
             whole = f"variant_bytes_to_variant(c{place})"
             made.append(whole if column.type == "variant" else f"CAST(CAST({whole} AS JSON) AS VARCHAR)")
         else:
-            made.append(_promoted(f"CAST(c{place} AS {duckdb_name(old.data_type)})", old, column))
-    encoded = ", ".join(
-        _encoded(f"({value})", column, kind) for column, value in zip(table.columns, made, strict=True)
-    )
+            made.append(_promoted(f"CAST(c{place} AS {stored_type(old, 'variant')})", old, column))
+    encoded = ", ".join(_encoded(quote(column.name), column, kind) for column in table.columns)
     with _lock:
         connection = _connection()
         connection.register("arriving", arriving)
         try:
-            rows = _joined(connection.execute(f"SELECT {encoded} FROM arriving").fetchall(), table.columns)
+            selected = ", ".join(_selected(table, made))
+            connection.execute(f"CREATE TEMP TABLE inlined AS SELECT {selected} FROM arriving")
+            rows = _joined(connection.execute(f"SELECT {encoded} FROM inlined").fetchall(), table.columns)
+            statistics = tuple(_relaid_statistics(connection, batch, table))
         finally:
+            connection.execute("DROP TABLE IF EXISTS inlined")
             connection.unregister("arriving")
-    return replace(batch, rows=rows, casts=inline_casts(table.columns, kind), layout=table.columns)
+    casts = inline_casts(table.columns, kind)
+    return replace(batch, rows=rows, columns=statistics, casts=casts, layout=table.columns)
+
+
+def _relaid_statistics(
+    connection: duckdb.DuckDBPyConnection, batch: InlineBatch, table: TableDef
+) -> Iterator[ColumnStats]:
+    """What the rows say of columns that came or changed after them; of others, what they said when they were made."""
+    before = {node.column_id: node.type for node, _ in walk_all(batch.layout)}
+    now = {node.column_id: node.type for node, _ in walk_all(table.columns)}
+    known = {stats.column_id: stats for stats in batch.columns}
+    for found in _statistics(connection, table):
+        column_id = found.column_id
+        kept = known.get(column_id) if before.get(column_id) == now[column_id] else None
+        yield kept or found
 
 
 def _shown(value: Any) -> str | None:
@@ -304,6 +320,8 @@ def _encoded(name: str, column: ColumnDef, kind: str) -> str:
             return name
     if column.type == "variant":
         return f"CASE WHEN {name} IS NOT NULL THEN variant_to_parquet_variant({name}) END"
+    if column.type in NESTED:
+        name = f"CAST({name} AS {stored_type(column, 'variant')})"
     return f"CAST({name} AS VARCHAR)"
 
 
