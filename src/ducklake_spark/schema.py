@@ -69,7 +69,11 @@ def column_specs(
 
 def is_frame(schema: object) -> bool:
     """Whether it is a DataFrame, which has rows beside its schema."""
-    return not isinstance(schema, (str, Mapping)) and hasattr(schema, "schema") and hasattr(schema, "sparkSession")
+    return (
+        not isinstance(schema, (str, Mapping))
+        and hasattr(schema, "schema")
+        and hasattr(schema, "sparkSession")
+    )
 
 
 def _columns(schema: SchemaLike, table: str) -> list[tuple[str, DataType, bool]]:
