@@ -229,7 +229,7 @@ def test_a_lake_of_the_extension_attaches(oracle: Oracle, tmp_path: Path) -> Non
     [
         ({"datapath": "x"}, r'no parameter "datapath"\. Did you mean "data_path"'),
         ({"DATA_PATH": "x"}, r'no parameter "DATA_PATH": write it as "data_path"'),
-        ({"wait": 3}, r'no parameter "wait".*It has uri, spark, name, data_path'),
+        ({"wait": 3}, r'no parameter "wait"\. Its docstring names them all'),
         ({"meta_": 3}, 'no parameter "meta_"'),
         ({"snapshot_version": 1, "snapshot_time": "2020-01-01"}, "snapshot_version or snapshot_time, not both"),
         ({"snapshot_version": "1"}, "snapshot_version takes a whole number from 0 on, not '1'"),
@@ -456,7 +456,6 @@ def test_the_right_password_is_not_shown_either(
         (lambda lake: lake.create_table("t", "abc INT", defaults={"abd": 1}), 'Did you mean "abc"'),
         (lambda lake: lake.set_option("target_filesize", "1MB"), 'Did you mean "target_file_size"'),
         (lambda lake: lake.get_option("nope"), 'There is no option "nope".*Options are auto_compact'),
-        (lambda lake: lake.set_option(5, 1), 'There is no option "5"'),
         (lambda lake: lake.set_option("auto_compact", True, schema="sale"), 'Did you mean "sales"'),
         (lambda lake: lake.set_option("auto_compact", True, table="ordrs"), 'Did you mean "orders"'),
         (lambda lake: lake.tables("sale"), 'Did you mean "sales"'),

@@ -128,13 +128,14 @@ def unreadable(error: BaseException, text: str) -> InvalidInputError:
     if isinstance(error, ParseError) and error.errors:
         found = error.errors[0]
         mark, line, end = found.get("highlight") or "", found.get("line"), found.get("col")
-        said = str(found.get("description") or "")
-        what = f"{said.removesuffix('.')}, " if re.fullmatch(r"Expecting \S{1,20}\.?", said) else ""
+        said = shortened(str(found.get("description") or ""), 120).removesuffix(".")
+        if "<" in said or said.startswith(("Required keyword", "Invalid expression")) or not said:
+            said = "syntax error"  # what sqlglot calls it speaks of its own classes
         column = max(1, int(end or 1) - max(len(mark), 1) + 1)
-        near = f' near "{shortened(mark, 40)}"' if mark.strip() else ""
+        near = f' near "{shortened(mark, 40)}"' if mark.strip() and ", found " not in said else ""
+        said = said.replace("Expecting", "expecting")
         return InvalidInputError(
-            f"Cannot read as SQL: {what[:1].lower()}{what[1:]}syntax error at line {line}, column {column}{near} "
-            f"in: {shown}"
+            f"Cannot read as SQL: {said} at line {line}, column {column}{near} in: {shown}"
         )
     missing = re.search(r"Missing (\S+) from (\d+):(\d+)", f"{error} {error.__cause__}")
     if missing is not None:
