@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.api.lake import Lake
-from ducklake_spark.api.times import Timestamp, micros_of
 from ducklake_spark.catalog.create import CatalogState, initialize, inspect
 from ducklake_spark.catalog.location import Location, attach_string, default_name, parse_location
 from ducklake_spark.catalog.open import open_store
@@ -19,6 +18,7 @@ from ducklake_spark.catalog.store import Store
 from ducklake_spark.catalog.transaction import RetryPolicy
 from ducklake_spark.engine import lakes
 from ducklake_spark.engine.scope import LakeConfig, Scope
+from ducklake_spark.engine.times import Timestamp, micros_of
 from ducklake_spark.errors import InvalidInputError, NotADuckLakeError, did_you_mean
 from ducklake_spark.format.objects import Snapshot
 from ducklake_spark.format.options import normalize_option

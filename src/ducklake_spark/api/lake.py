@@ -8,8 +8,6 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ducklake_spark.api.schema import SchemaLike, column_specs, is_frame
-from ducklake_spark.api.times import Timestamp, micros_of
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.snapshot import (
     snapshot_at_time,
@@ -19,6 +17,7 @@ from ducklake_spark.catalog.tables import TABLES
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.engine.retry import repeatable
 from ducklake_spark.engine.scope import Scope
+from ducklake_spark.engine.times import Timestamp, micros_of
 from ducklake_spark.errors import (
     InvalidInputError,
     NotFoundError,
@@ -31,6 +30,7 @@ from ducklake_spark.format.names import Name, check_name, check_text, split_name
 from ducklake_spark.format.objects import EPOCH, MacroImpl, SchemaDef, ViewDef
 from ducklake_spark.format.options import OPTIONS, OptionKey, option_def
 from ducklake_spark.format.rows import CommitInfo
+from ducklake_spark.write.schema import SchemaLike, column_specs, is_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -326,12 +326,18 @@ class Lake:
             timestamp_ns: Show nanosecond timestamps as "long" (nothing is lost) or "micros".
         """
         from ducklake_spark.engine.reads import read
+        from ducklake_spark.sql.resolve.views import read_view
 
         if version is not None or timestamp is not None:
             return self.at(version=version, timestamp=timestamp).table(
                 name, virtual_columns=virtual_columns, timestamp_ns=timestamp_ns
             )
-        return read(self, name, virtual_columns, timestamp_ns)
+        tx = self._scope.read_transaction()
+        schema, own = self._scope.resolve(tx, name)
+        view = tx.view(schema, own) if tx.table(schema, own) is None else None
+        if view is not None:
+            return read_view(self, tx, schema.name, view, timestamp_ns)
+        return read(self._scope, tx, ddl.get_table(tx, schema, own), virtual_columns, timestamp_ns)
 
     def sql(
         self, text: str, dialect: str = "spark", args: Mapping[str, Any] | Sequence[Any] | None = None

@@ -13,9 +13,9 @@ import pyspark.sql.types as spark_types
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ducklake_spark.api.schema import data_type_of
 from ducklake_spark.catalog import ddl
 from ducklake_spark.engine.reads import read
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import AmbiguousMergeError, InvalidInputError, shortened
 from ducklake_spark.format.columns import find
 from ducklake_spark.format.edits import DeleteRows
@@ -38,6 +38,7 @@ from ducklake_spark.write.rowlevel.deletes import (
 )
 from ducklake_spark.write.rowlevel.jobs import side_by_side
 from ducklake_spark.write.rowlevel.matching import Key, Keys, facts_of, keys_of, known
+from ducklake_spark.write.schema import data_type_of
 
 if TYPE_CHECKING:
     from ducklake_spark.api.table import Table
@@ -268,9 +269,8 @@ class _Run:
         self.matched: Any | None = None
         """The numbers of rows of the source that match one of the target, where a scan found them already."""
         self.names = source.columns
-        name = (handle.schema_name, handle.name)
         texts = [part for clause in clauses for part in (clause.condition, clause.values)]
-        self.frame = read(self.lake, name, (*HIDDEN, *mentioned(on, texts)), "long", tx).alias(
+        self.frame = read(scope_of(self.lake), tx, self.table, (*HIDDEN, *mentioned(on, texts))).alias(
             self.target_name
         )
         keys = self.keys = keys_of(self.frame, source.alias(self.source_name), self.on, names)

@@ -8,12 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ducklake_spark.api.lake import Lake
-from ducklake_spark.api.schema import data_type_of
-from ducklake_spark.api.times import Timestamp
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.engine.retry import repeatable
 from ducklake_spark.engine.scope import scope_of
+from ducklake_spark.engine.times import Timestamp
 from ducklake_spark.errors import DuckLakeError
 from ducklake_spark.format.columns import ColumnDef, find
 from ducklake_spark.format.duckdb_sql import quote_if_needed
@@ -22,6 +21,7 @@ from ducklake_spark.format.names import Name, split_name, ticked
 from ducklake_spark.format.objects import TableDef, is_local
 from ducklake_spark.format.types import duckdb_name
 from ducklake_spark.spark.errors import Subject, speaking_for
+from ducklake_spark.write.schema import data_type_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -251,18 +251,18 @@ class Table:
                 _path(table, name),
                 False,
                 has_nulls=lambda found, column: (
-                    _may_have_nulls(tx, found, column) and self._has_nulls(tx, column)
+                    _may_have_nulls(tx, found, column) and self._has_nulls(tx, found, column)
                 ),
             )
 
         self._statement(run)
 
-    def _has_nulls(self, tx: Transaction, column: ColumnDef) -> bool:
+    def _has_nulls(self, tx: Transaction, table: TableDef, column: ColumnDef) -> bool:
         from pyspark.sql import functions as F
 
         from ducklake_spark.engine.reads import read
 
-        frame = read(self._lake, (self._schema_name, self._name), (), "long", tx)
+        frame = read(self._scope, tx, table)
         name = ticked(column.name)
         return bool(frame.where(F.col(name).isNull()).limit(1).count())
 
@@ -312,17 +312,17 @@ class Table:
     def _empty(self, tx: Transaction, table: TableDef) -> int:
         from ducklake_spark.write.rowlevel.truncate import all_rows
 
-        changes, count = all_rows(self._target(tx, table), lambda without: self._places(tx, without))
+        changes, count = all_rows(self._target(tx, table), lambda without: self._places(tx, table, without))
         for change in changes:
             tx.apply(change)
         return count
 
-    def _places(self, tx: Transaction, without: frozenset[int]) -> DataFrame:
+    def _places(self, tx: Transaction, table: TableDef, without: frozenset[int]) -> DataFrame:
         """The rows and where they are, without those of some data files."""
         from ducklake_spark.engine.reads import read
         from ducklake_spark.write.rowlevel.deletes import PLACE
 
-        return read(self._lake, (self._schema_name, self._name), PLACE, "long", tx, without=without)
+        return read(self._scope, tx, table, PLACE, without=without)
 
     @speaking_for(_about("overwrite of"))
     def overwrite(self, rows: Any, where: str | Column | None = None) -> int:
@@ -376,7 +376,7 @@ class Table:
             added = rows_to_add(replace(target, always_files=True), rows, lambda: self._lake.spark)
             if not isinstance(added, InsertFiles):
                 return 0
-            for change in replaced(target, added, lambda without: self._places(tx, without)):
+            for change in replaced(target, added, lambda without: self._places(tx, table, without)):
                 tx.apply(change)
             return _apply(tx, added)
 
@@ -411,7 +411,7 @@ class Table:
         from ducklake_spark.write.rowlevel.deletes import PLACE, delete_matching, mentioned
 
         virtual = (*PLACE, *mentioned(condition))
-        frame = read(self._lake, (self._schema_name, self._name), virtual, "long", tx)
+        frame = read(self._scope, tx, table, virtual)
         target = self._target(tx, table)
         change, count = delete_matching(target, _called(frame, alias).where(condition))
         if change is not None:
@@ -457,7 +457,7 @@ class Table:
 
         def run(tx: Transaction, table: TableDef) -> int:
             virtual = (*HIDDEN, *mentioned(condition, *assignments.values()))
-            frame = read(self._lake, (self._schema_name, self._name), virtual, "long", tx)
+            frame = read(self._scope, tx, table, virtual)
             frame = _called(frame, alias)
             matching = frame if condition is None else frame.where(condition)
             changed = changed_rows(matching, assignments, table)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Union
 
-from ducklake_spark.api.times import micros_of
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.snapshot import (
     latest_query,
@@ -16,6 +15,7 @@ from ducklake_spark.catalog.snapshot import (
     snapshot_of,
 )
 from ducklake_spark.engine.scope import scope_of
+from ducklake_spark.engine.times import micros_of
 from ducklake_spark.errors import InvalidInputError, did_you_mean
 from ducklake_spark.format.names import Name
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef

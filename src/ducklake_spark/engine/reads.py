@@ -1,4 +1,4 @@
-"""From a name to a DataFrame: a table at the snapshot that the lake looks at, with a transaction's own rows."""
+"""A table at the snapshot of a transaction as a DataFrame, with the transaction's own rows."""
 
 from __future__ import annotations
 
@@ -7,27 +7,21 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.transaction import Transaction
-from ducklake_spark.engine.scope import scope_of
+from ducklake_spark.engine.scope import Scope
 from ducklake_spark.format.columns import walk_all
 from ducklake_spark.format.data import DeleteFile
 from ducklake_spark.format.edits import TableEdit
-from ducklake_spark.format.names import Name
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.scan.inlined import InlinedTable, decode, frame_of
 from ducklake_spark.scan.planning.listing import ScanFile
 from ducklake_spark.scan.planning.plan import LakeInfo
 from ducklake_spark.scan.projection.types import TimestampNs, choices_of
 from ducklake_spark.scan.read import Pending, ReadOptions, read_table
-from ducklake_spark.sql.resolve.names import World
-from ducklake_spark.sql.resolve.views import view_frame
 from ducklake_spark.workers.deletes import deleted_positions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from ducklake_spark.api.lake import Lake
 
 FEW_DELETES = 1_000_000
 """So many rows that a transaction deleted are read here; more of them by Spark."""
@@ -36,41 +30,32 @@ _LOCAL_ROW_ID = 10**18
 
 
 def read(
-    lake: Lake,
-    name: Name,
-    virtual_columns: Sequence[str],
-    timestamp_ns: TimestampNs,
-    tx: Transaction | None = None,
-    depth: int = 0,
+    scope: Scope,
+    tx: Transaction,
+    table: TableDef,
+    virtual_columns: Sequence[str] = (),
+    timestamp_ns: TimestampNs = "long",
     without: frozenset[int] = frozenset(),
 ) -> DataFrame:
-    """The table as the lake's transaction or newest snapshot has it.
-
-    `depth` counts views in views; `without` are ids of data files to leave out.
-    """
-    tx = tx or scope_of(lake).read_transaction()
-    schema, own = scope_of(lake).resolve(tx, name)
-    view = tx.view(schema, own) if tx.table(schema, own) is None else None
-    if view is not None:
-        return view_frame(World(lake, tx, (schema.name, lake.default_schema), depth + 1, timestamp_ns), view)
-    table = ddl.get_table(tx, schema, own)
+    """A table as a transaction sees it, its own rows and deletes included; `without` are data files to leave out."""
+    schema = tx.schema_of(table.schema_id)
     options = ReadOptions(timestamp_ns=timestamp_ns, virtual_columns=tuple(virtual_columns))
-    info = LakeInfo(lake.name, lake.data_path)
-    pending = _pending(lake, tx, table, timestamp_ns)
+    info = LakeInfo(scope.name, scope.config.data_path)
+    pending = _pending(scope, tx, table, timestamp_ns)
     if without:
         pending = pending or Pending()
         pending = replace(pending, dropped_files=pending.dropped_files | without)
-    return read_table(lake.spark, tx.store, info, schema, table, tx.snapshot, options, pending)
+    return read_table(scope.spark, tx.store, info, schema, table, tx.snapshot, options, pending)
 
 
-def _pending(lake: Lake, tx: Transaction, table: TableDef, timestamp_ns: TimestampNs) -> Pending | None:
+def _pending(scope: Scope, tx: Transaction, table: TableDef, timestamp_ns: TimestampNs) -> Pending | None:
     edit = tx.edits.tables.get(table.table_id)
     if edit is None or not (edit.files or edit.batches or edit.emptied or edit.deletes or edit.ended_rows):
         return None
     files = tuple(
         ScanFile(-1 - i, file.whole_path, file.file_size_bytes) for i, file in enumerate(edit.files)
     )
-    inlined = _inlined(lake, tx, table, edit, timestamp_ns)
+    inlined = _inlined(scope, tx, table, edit, timestamp_ns)
     own_files = _delete_files(edit)
     # Spark reads large delete files itself, but not deletion vectors, which are small for what they hold.
     many = {}
@@ -108,9 +93,9 @@ def _deleted(edit: TableEdit, files: Mapping[int, DeleteFile]) -> dict[int, list
 
 
 def _inlined(
-    lake: Lake, tx: Transaction, table: TableDef, edit: TableEdit, timestamp_ns: TimestampNs
+    scope: Scope, tx: Transaction, table: TableDef, edit: TableEdit, timestamp_ns: TimestampNs
 ) -> DataFrame | None:
-    choices = choices_of(lake.spark, timestamp_ns)
+    choices = choices_of(scope.spark, timestamp_ns)
     result: DataFrame | None = None
     place = _LOCAL_ROW_ID
     for batch in edit.batches:
@@ -124,6 +109,6 @@ def _inlined(
         if not rows:
             continue
         arrow = decode(rows, InlinedTable("pending", 0, nodes), table.columns, tx.store.kind, choices)
-        frame = frame_of(lake.spark, arrow, table.columns, choices)
+        frame = frame_of(scope.spark, arrow, table.columns, choices)
         result = frame if result is None else result.unionByName(frame)
     return result

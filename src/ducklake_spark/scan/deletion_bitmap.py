@@ -21,10 +21,10 @@ from pyspark.sql import functions as F
 from ducklake_spark.catalog.store import Store
 from ducklake_spark.errors import FileError
 from ducklake_spark.format.deletion_vector import vector_positions
-from ducklake_spark.scan.planning.file_checks import require_whole
 from ducklake_spark.scan.planning.listing import ScanFile, delete_files
 from ducklake_spark.scan.planning.plan import DeleteSources, ScanPlan
 from ducklake_spark.scan.projection.column import SNAPSHOT_ID_NAME
+from ducklake_spark.spark.file_checks import require_whole
 from ducklake_spark.spark.file_index import IndexedFile
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from ducklake_spark.format.types import fold
 from ducklake_spark.scan import connect
 from ducklake_spark.scan.deletion_bitmap import DeletedBits, few_enough
 from ducklake_spark.scan.inlined import ROW_ID, SNAPSHOT_ID, inlined_frame
-from ducklake_spark.scan.planning.file_checks import whole_path
 from ducklake_spark.scan.planning.file_facts import FileCode, file_code
 from ducklake_spark.scan.planning.listing import ScanFile, delete_files, inlined_deletes
 from ducklake_spark.scan.planning.plan import FileGroup, LakeInfo, ScanPlan, make_plan
@@ -45,6 +44,7 @@ from ducklake_spark.scan.projection.column import (
 )
 from ducklake_spark.scan.projection.physical_types import Types, history_of, types_in
 from ducklake_spark.scan.projection.types import TimestampNs, TypeChoices, choices_of, user_type
+from ducklake_spark.spark.file_checks import whole_path
 from ducklake_spark.spark.file_index import (
     FileSource,
     calls_are_folded,

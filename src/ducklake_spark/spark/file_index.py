@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from ducklake_spark.scan.planning.file_checks import require_whole
 from ducklake_spark.spark.errors import install, remember_files
+from ducklake_spark.spark.file_checks import require_whole
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 _OPTIONS = {

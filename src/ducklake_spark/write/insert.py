@@ -28,7 +28,7 @@ from ducklake_spark.format.objects import SchemaDef, TableDef, is_local, uuid7
 from ducklake_spark.format.options import DEFAULT_TARGET_FILE_SIZE
 from ducklake_spark.format.statistics import WIDE_INTEGERS, ColumnStats, geometry_stats
 from ducklake_spark.format.types import duckdb_name, quote
-from ducklake_spark.scan.planning import file_checks as storage
+from ducklake_spark.spark import file_checks as storage
 from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
 from ducklake_spark.workers.duckdb_encoder import FAILURE_MARK, NULL_REASON, EncodedColumn, Encoding
 from ducklake_spark.write.encoders import spark_encoder

@@ -7,13 +7,13 @@ from typing import Any
 
 import pyspark.sql.types as spark_types
 
-from ducklake_spark.api.schema import data_type_of
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.columns import ColumnDef, find
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.write.local import LocalRows, local_rows
+from ducklake_spark.write.schema import data_type_of
 
 Addition = tuple[tuple[str, ...], spark_types.DataType]
 

@@ -16,10 +16,10 @@ from ducklake_spark.format import paths
 from ducklake_spark.format.changes import parse_changes
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef
 from ducklake_spark.scan.inlined import InlinedTable, fetch_versions
-from ducklake_spark.scan.planning.file_checks import whole_path
 from ducklake_spark.scan.planning.plan import LakeInfo, ScanPlan, is_exact, make_plan
 from ducklake_spark.scan.planning.staleness import has_moved
 from ducklake_spark.scan.projection.types import TypeChoices
+from ducklake_spark.spark.file_checks import whole_path
 
 _ATTEMPTS = 10
 Where = tuple[str, tuple[Any, ...]]

@@ -17,7 +17,6 @@ from ducklake_spark.format import paths
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef, is_local
 from ducklake_spark.format.partitioning import PartitionKey
 from ducklake_spark.scan.inlined import InlinedTable
-from ducklake_spark.scan.planning.file_checks import whole_path
 from ducklake_spark.scan.planning.staleness import has_moved
 from ducklake_spark.scan.projection.column import History, NameMap, Node, Recipe, epochs, recipe
 from ducklake_spark.scan.projection.physical_types import (
@@ -28,6 +27,7 @@ from ducklake_spark.scan.projection.physical_types import (
     types_of,
 )
 from ducklake_spark.scan.projection.types import TypeChoices
+from ducklake_spark.spark.file_checks import whole_path
 
 _ATTEMPTS = 10
 

@@ -1,6 +1,6 @@
 """PIVOT and UNPIVOT, as statements and in FROM, as plain SELECTs of DuckDB's dialect.
 
-Knows how to ask for the columns of a source and for the values of an expression; nothing else of the world.
+Knows how to ask for the columns of a source and for the values of an expression; nothing else of the resolver.
 """
 
 from __future__ import annotations

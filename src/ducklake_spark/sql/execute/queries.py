@@ -21,7 +21,7 @@ from ducklake_spark.sql.execute.constants import Args, Constants
 from ducklake_spark.sql.parser.grammar_queries import ODD_TREES, QUERY_DIALECTS, first_line, parse_query_text
 from ducklake_spark.sql.parser.parse import Statement
 from ducklake_spark.sql.parser.texts import Spliced, splice
-from ducklake_spark.sql.resolve.names import World
+from ducklake_spark.sql.resolve.names import NameResolver
 from ducklake_spark.sql.resolve.rewrite import Rewriter
 from ducklake_spark.sql.resolve.substitution import as_written
 
@@ -40,7 +40,7 @@ _NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE", "SCHE
 class Prepared:
     """A query or expression in Spark's SQL, the DataFrames that it names, and the parameters that are left."""
 
-    world: World
+    resolver: NameResolver
     spliced: Spliced
     frames: Mapping[str, DataFrame]
     args: Args
@@ -51,7 +51,7 @@ def query(lake: Lake, statement: Statement, args: Args = None) -> DataFrame:
     """The rows of a query (SELECT, VALUES, WITH, FROM, set operations)."""
     if not isinstance(statement.tree, QUERIES):
         raise InvalidInputError(f"This is no statement that a lake or Spark knows: {statement.text}")
-    return run_query(World(lake), statement.tree, statement.text, statement.dialect, args)
+    return run_query(NameResolver(lake), statement.tree, statement.text, statement.dialect, args)
 
 
 def frame_of_tree(lake: Lake, tree: exp.Expr, text: str, dialect: str, args: Args = None) -> DataFrame:
@@ -64,14 +64,16 @@ def frame_of_tree(lake: Lake, tree: exp.Expr, text: str, dialect: str, args: Arg
         dialect: The dialect of the text.
         args: Values for parameters in the query.
     """
-    return run_query(World(lake), tree, text, dialect, args)
+    return run_query(NameResolver(lake), tree, text, dialect, args)
 
 
-def run_query(world: World, tree: exp.Expr, text: str | None, dialect: str, args: Args = None) -> DataFrame:
+def run_query(
+    resolver: NameResolver, tree: exp.Expr, text: str | None, dialect: str, args: Args = None
+) -> DataFrame:
     """The rows of a query.
 
     Args:
-        world: What its names mean.
+        resolver: What its names mean.
         tree: Its tree, whose places refer to the text.
         text: The text that it stands in; None for a tree that has none.
         dialect: The dialect of tree and text.
@@ -79,12 +81,12 @@ def run_query(world: World, tree: exp.Expr, text: str | None, dialect: str, args
     """
     if isinstance(tree, exp.Subquery) and not tree.args.get("with_"):
         tree.set("alias", None)
-    return run_prepared(world.lake.spark, prepare(world, tree, text, dialect, args))
+    return run_prepared(resolver.lake.spark, prepare(resolver, tree, text, dialect, args))
 
 
 def expression_text(lake: Lake, tree: exp.Expr, text: str, dialect: str) -> str:
     """An expression without lake tables in it, in Spark's SQL; macros of the lake are replaced by what they mean."""
-    prepared = prepare(World(lake), tree, None, dialect, None)
+    prepared = prepare(NameResolver(lake), tree, None, dialect, None)
     if prepared.frames:
         raise InvalidInputError(f"A subquery over lake tables cannot stand here: {tree.sql(dialect=dialect)}")
     return prepared.spliced.text
@@ -93,28 +95,28 @@ def expression_text(lake: Lake, tree: exp.Expr, text: str, dialect: str) -> str:
 @contextmanager
 def bound(lake: Lake, tree: exp.Expr, text: str, dialect: str, args: Args = None) -> Iterator[str]:
     """An expression in Spark's SQL, in which subqueries over lake tables can be run until the block ends."""
-    prepared = prepare(World(lake), tree, None, dialect, args)
+    prepared = prepare(NameResolver(lake), tree, None, dialect, args)
     with _views(lake.spark, prepared.frames):
         yield prepared.spliced.text
 
 
-def prepare(world: World, tree: exp.Expr, text: str | None, dialect: str, args: Args) -> Prepared:
+def prepare(resolver: NameResolver, tree: exp.Expr, text: str | None, dialect: str, args: Args) -> Prepared:
     """Resolves the names of a tree and gives Spark's text for it."""
     tree = tree.copy()
     markers = _number_markers(tree, text, dialect)
     if dialect == "duckdb":
         if tree.find(exp.Pivot):
-            tree = _without_pivots(world, tree, args)
+            tree = _without_pivots(resolver, tree, args)
         duckdb_select.name_columns(tree, text)
-    constants = Constants(world.lake, dialect, args, lambda node: spark_sql(node, dialect))
+    constants = Constants(resolver.lake, dialect, args, lambda node: spark_sql(node, dialect))
     span = _span(tree, text, dialect) if dialect == "spark" else None
-    rewriter = Rewriter(world, tree, constants, None if span is None else text)
+    rewriter = Rewriter(resolver, tree, constants, None if span is None else text)
     done = rewriter.run()
     if span is None or text is None:
         if isinstance(args, Sequence):
             args = _named_markers(rewriter.tree, args)
         made = spark_sql(rewriter.tree, dialect, done.frames, done.types)
-        return Prepared(world, Spliced(made, made), done.frames, args, done.unknown)
+        return Prepared(resolver, Spliced(made, made), done.frames, args, done.unknown)
     start, end = span
     inside = [edit for edit in done.edits if start <= edit.start and edit.end <= end]
     whole = splice(text, inside)
@@ -125,15 +127,15 @@ def prepare(world: World, tree: exp.Expr, text: str | None, dialect: str, args: 
         kept = [place for place, at in enumerate(markers) if start <= at < end]
         kept = [place for place in kept if not any(a <= markers[place] < b for a, b in gone)]
         args = [args[place] for place in kept if place < len(args)]
-    return Prepared(world, spliced, done.frames, args, done.unknown)
+    return Prepared(resolver, spliced, done.frames, args, done.unknown)
 
 
-def _without_pivots(world: World, tree: exp.Expr, args: Args) -> exp.Expr:
+def _without_pivots(resolver: NameResolver, tree: exp.Expr, args: Args) -> exp.Expr:
     def columns(query: exp.Expr) -> list[str]:
-        return run_query(world, query, None, "duckdb", args).columns
+        return run_query(resolver, query, None, "duckdb", args).columns
 
     def values(query: exp.Expr) -> list[str]:
-        rows = run_query(world, query, None, "duckdb", args).limit(duckdb_pivot.MOST_COLUMNS + 1).collect()
+        rows = run_query(resolver, query, None, "duckdb", args).limit(duckdb_pivot.MOST_COLUMNS + 1).collect()
         return [str(row[0]) for row in rows]
 
     return duckdb_pivot.expand(tree, columns, values)
@@ -261,8 +263,8 @@ def _translated(prepared: Prepared, error: Any) -> DuckLakeError:
         for parts in prepared.unknown:
             # Spark 4.0 names the schema only.
             if {".".join(parts).lower(), ".".join(parts[:-1]).lower()} & named:
-                return prepared.world.not_found(parts)
-    place = _place(prepared.spliced.text, error) if is_classic(prepared.world.lake.spark) else None
+                return prepared.resolver.not_found(parts)
+    place = _place(prepared.spliced.text, error) if is_classic(prepared.resolver.lake.spark) else None
     found = user_error(error)
     if place is not None:
         line, column = prepared.spliced.line_and_column(place)

@@ -8,7 +8,6 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ducklake_spark.api.schema import data_type_of
 from ducklake_spark.catalog import ddl as catalog_ddl
 from ducklake_spark.engine.answers import answer
 from ducklake_spark.engine.scope import scope_of
@@ -24,6 +23,7 @@ from ducklake_spark.sql.execute.queries import spark_sql
 from ducklake_spark.sql.parser import nodes
 from ducklake_spark.sql.parser.grammar_queries import parse_query_text
 from ducklake_spark.sql.resolve.type_names import duckdb_type_text, spark_type_text
+from ducklake_spark.write.schema import data_type_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,7 +11,7 @@ from ducklake_spark.format.types import DataType
 from ducklake_spark.sql.execute.context import Context
 from ducklake_spark.sql.parser.grammar_queries import parse_query_text
 from ducklake_spark.sql.parser.nodes import Piece
-from ducklake_spark.sql.resolve.names import World, parts_of
+from ducklake_spark.sql.resolve.names import NameResolver, parts_of
 
 
 def types_of(context: Context, query: Piece) -> list[DataType] | None:
@@ -36,7 +36,7 @@ def types_of(context: Context, query: Piece) -> list[DataType] | None:
 
 def _columns(context: Context, table: exp.Table) -> tuple[ColumnDef, ...] | None:
     parts = parts_of(table)
-    for lake, schema_name, name in World(context.lake).places(parts) if parts else ():
+    for lake, schema_name, name in NameResolver(context.lake).places(parts) if parts else ():
         tx = scope_of(lake).read_transaction()
         schema = tx.schema(schema_name)
         found = None if schema is None else tx.table(schema, name)

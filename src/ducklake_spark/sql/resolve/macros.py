@@ -12,7 +12,7 @@ from ducklake_spark.format.duckdb_sql import CATALOG_TOKEN
 from ducklake_spark.format.objects import MacroDef, MacroImpl, MacroParameter
 from ducklake_spark.format.types import Scalar, duckdb_name, fold, quote
 from ducklake_spark.sql.parser.grammar_queries import parse_query_text
-from ducklake_spark.sql.resolve.names import World
+from ducklake_spark.sql.resolve.names import NameResolver
 from ducklake_spark.sql.resolve.table_functions import Span, Spans, call_parts, function_name
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _MAX_CALLS = 1000
 _ARGUMENT = "__ducklake_argument_"
 
 
-def expand(world: World, root: exp.Expr, dialect: str, spans: Spans) -> list[tuple[Span, exp.Expr]]:
+def expand(resolver: NameResolver, root: exp.Expr, dialect: str, spans: Spans) -> list[tuple[Span, exp.Expr]]:
     """Replaces every call of a macro of the lake.
 
     Returns:
@@ -31,7 +31,7 @@ def expand(world: World, root: exp.Expr, dialect: str, spans: Spans) -> list[tup
     """
     made: list[tuple[Span, exp.Expr]] = []
     for _ in range(_MAX_CALLS):
-        found = next(_calls(world, root), None)
+        found = next(_calls(resolver, root), None)
         if found is None:
             return made
         lake, macro, node, called, qualifiers = found
@@ -55,7 +55,7 @@ def text_of(node: exp.Expr) -> str:
 
 
 def _calls(
-    world: World, root: exp.Expr
+    resolver: NameResolver, root: exp.Expr
 ) -> Iterator[tuple[Lake, MacroDef, exp.Expr, exp.Expr, list[exp.Expr]]]:
     """Calls of macros, outer ones first: the lake, the macro, the node to replace, the call and its qualifiers."""
     for called in root.find_all(exp.Func):
@@ -70,19 +70,19 @@ def _calls(
         elif isinstance(parent, exp.Dot) and parent.expression is called:
             qualifiers = list(parent.this.flatten()) if isinstance(parent.this, exp.Dot) else [parent.this]
             node = parent
-        lake_macro = _macro(world, called, [each.name for each in qualifiers], table=in_from)
+        lake_macro = _macro(resolver, called, [each.name for each in qualifiers], table=in_from)
         if lake_macro is not None:
             yield *lake_macro, node, called, qualifiers
 
 
 def _macro(
-    world: World, called: exp.Expr, qualifiers: Sequence[str], *, table: bool
+    resolver: NameResolver, called: exp.Expr, qualifiers: Sequence[str], *, table: bool
 ) -> tuple[Lake, MacroDef] | None:
     names = [function_name(called)]
     if not isinstance(called, exp.Anonymous) and isinstance(called, exp.Func):
         names += called.sql_names()
-    for lake, schema_name, name in world.places([*qualifiers, names[0]]):
-        tx = world.tx(lake)
+    for lake, schema_name, name in resolver.places([*qualifiers, names[0]]):
+        tx = resolver.tx(lake)
         schema = tx.schema(schema_name)
         if schema is None:
             continue

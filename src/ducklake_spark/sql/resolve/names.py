@@ -13,9 +13,10 @@ from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.tables import TABLES
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.engine import lakes as attached
+from ducklake_spark.engine.reads import read
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
-from ducklake_spark.format.objects import SchemaDef
+from ducklake_spark.format.objects import SchemaDef, TableDef, ViewDef
 from ducklake_spark.format.types import duckdb_name, fold
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Relation:
     """DuckDB's names of the types of its columns, where the lake says them."""
 
 
-class World:
+class NameResolver:
     """The lakes as one statement sees them: each at one snapshot, looked at once.
 
     Args:
@@ -140,22 +141,21 @@ class World:
         full_name = (lake.name, schema.name, name)
         if table is not None:
             own = frozenset(fold(column.name) for column in table.columns)
-            frame = self._reader(lake, tx, schema, table.name)
+            frame = self._reader(lake, tx, table)
             types = {column.name: duckdb_name(column.data_type) for column in table.columns}
             return Relation(full_name, frozenset(VIRTUAL) - own, frame, own, types)
-        if tx.view(schema, name) is None:
+        view = tx.view(schema, name)
+        if view is None:
             return None
-        return Relation(full_name, frozenset(), self._reader(lake, tx, schema, name))
+        return Relation(full_name, frozenset(), lambda _: self._view_frame(lake, tx, schema.name, view))
 
-    def _reader(
-        self, lake: Lake, tx: Transaction, schema: SchemaDef, name: str
-    ) -> Callable[[Sequence[str]], DataFrame]:
-        def frame(virtual: Sequence[str]) -> DataFrame:
-            from ducklake_spark.engine.reads import read
+    def _reader(self, lake: Lake, tx: Transaction, table: TableDef) -> Callable[[Sequence[str]], DataFrame]:
+        return lambda virtual: read(scope_of(lake), tx, table, virtual, self._timestamp_ns)
 
-            return read(lake, (schema.name, name), virtual, self._timestamp_ns, tx, self.depth)
+    def _view_frame(self, lake: Lake, tx: Transaction, schema_name: str, view: ViewDef) -> DataFrame:
+        from ducklake_spark.sql.resolve.views import read_view
 
-        return frame
+        return read_view(lake, tx, schema_name, view, self._timestamp_ns, self.depth + 1)
 
     def _catalog_table(self, parts: Sequence[str]) -> Relation | None:
         """`__ducklake_metadata_lake.ducklake_table`, with or without a schema between."""

@@ -17,7 +17,7 @@ from ducklake_spark.format.types import fold
 from ducklake_spark.sql.execute.constants import Constants
 from ducklake_spark.sql.parser.texts import Edit
 from ducklake_spark.sql.resolve import files, macros, table_functions
-from ducklake_spark.sql.resolve.names import VIRTUAL, Relation, World, cte_of, identifiers_of, parts_of
+from ducklake_spark.sql.resolve.names import VIRTUAL, NameResolver, Relation, cte_of, identifiers_of, parts_of
 from ducklake_spark.sql.resolve.travel import moment
 
 if TYPE_CHECKING:
@@ -59,14 +59,16 @@ class Rewriter:
     """Rewrites one tree in place.
 
     Args:
-        world: What names mean.
+        resolver: What names mean.
         tree: A query, or an expression that may hold queries.
         constants: Computes constant expressions, such as versions and arguments of functions.
         text: The text that the places in the tree refer to; None when there is none to edit.
     """
 
-    def __init__(self, world: World, tree: exp.Expr, constants: Constants, text: str | None) -> None:
-        self.world, self.constants, self.text = world, constants, text
+    def __init__(
+        self, resolver: NameResolver, tree: exp.Expr, constants: Constants, text: str | None
+    ) -> None:
+        self.resolver, self.constants, self.text = resolver, constants, text
         self.root = exp.Paren(this=tree)  # so that the tree itself can be replaced
         self.result = Rewritten()
 
@@ -79,7 +81,7 @@ class Rewriter:
     def run(self) -> Rewritten:
         """Does it all."""
         spans = table_functions.Spans(self.text, self.constants.dialect)
-        expanded = macros.expand(self.world, self.root, self.constants.dialect, spans)
+        expanded = macros.expand(self.resolver, self.root, self.constants.dialect, spans)
         sources = list(self._sources(spans))
         self._name(sources)
         self._choose_virtual(sources)
@@ -109,20 +111,20 @@ class Rewriter:
     def _relation(self, table: exp.Table) -> Relation | None:
         parts = parts_of(table)
         if not parts:
-            return table_functions.relation(self.world, table, self.constants)
+            return table_functions.relation(self.resolver, table, self.constants)
         version, micros = moment(table, self.constants)
-        found = self.world.relation(parts, version, micros)
+        found = self.resolver.relation(parts, version, micros)
         if found is not None:
             return found
         if version is not None or micros is not None:
-            if self.world.relation(parts) is not None:
+            if self.resolver.relation(parts) is not None:
                 at = f"version {version}" if version is not None else "this time"
-                since = self.world.other_times(parts, version, micros)
+                since = self.resolver.other_times(parts, version, micros)
                 raise NotFoundError(f'There was no table or view "{".".join(parts)}" at {at}.{since}')
-        elif len(parts) == 3 and self.world.lake_named(parts[0]) is not None:
-            raise self.world.not_found(parts)
+        elif len(parts) == 3 and self.resolver.lake_named(parts[0]) is not None:
+            raise self.resolver.not_found(parts)
         elif self.constants.dialect == "duckdb" and len(parts) == 1 and files.format_of(parts[0]) is not None:
-            rows = functools.partial(files.frame, self.world.lake.spark, parts[0])
+            rows = functools.partial(files.frame, self.resolver.lake.spark, parts[0])
             return Relation(parts, frozenset(), lambda _: rows())
         self.result.unknown.append(parts)
         return None

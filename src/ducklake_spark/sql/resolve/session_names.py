@@ -15,7 +15,7 @@ from sqlglot import exp
 from ducklake_spark.errors import DuckLakeError, InvalidInputError
 from ducklake_spark.format.names import split_name, ticked
 from ducklake_spark.sql.parser.parse import parse
-from ducklake_spark.sql.resolve.names import Relation, World
+from ducklake_spark.sql.resolve.names import NameResolver, Relation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 _lock = threading.Lock()
 
 
-class _SessionWorld(World):
+class _SessionWorld(NameResolver):
     """Names as the session has them first, then as lakes have them, the one that was attached last before others."""
 
     def __init__(self, lakes: Sequence[Lake]) -> None:
         super().__init__(lakes[-1])
-        self._others = [World(lake) for lake in reversed(lakes[:-1])]
+        self._others = [NameResolver(lake) for lake in reversed(lakes[:-1])]
 
     def relation(
         self, parts: Sequence[str], version: int | None = None, micros: int | None = None
@@ -38,8 +38,8 @@ class _SessionWorld(World):
         if len(parts) < 3 and self.lake.spark.catalog.tableExists(".".join(map(ticked, parts))):
             return None
         found = super().relation(parts, version, micros)
-        for world in self._others:
-            found = found or world.relation(parts, version, micros)
+        for resolver in self._others:
+            found = found or resolver.relation(parts, version, micros)
         return found
 
 

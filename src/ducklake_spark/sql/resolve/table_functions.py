@@ -14,7 +14,7 @@ from ducklake_spark.format.types import fold
 from ducklake_spark.sql.execute import functions
 from ducklake_spark.sql.execute.constants import Constants
 from ducklake_spark.sql.parser.grammar_queries import QUERY_DIALECTS
-from ducklake_spark.sql.resolve.names import Relation, World
+from ducklake_spark.sql.resolve.names import NameResolver, Relation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -94,7 +94,7 @@ def call_parts(node: exp.Expr) -> list[exp.Expr]:
     return parts
 
 
-def relation(world: World, table: exp.Table, constants: Constants) -> Relation | None:
+def relation(resolver: NameResolver, table: exp.Table, constants: Constants) -> Relation | None:
     """What a function of a lake in FROM gives; None for functions of Spark.
 
     Raises:
@@ -107,17 +107,17 @@ def relation(world: World, table: exp.Table, constants: Constants) -> Relation |
     found = functions.find(name)
     qualifiers = [part.name for key in ("catalog", "db") if (part := table.args.get(key)) is not None]
     if found is None:
-        if qualifiers and world.lake_named(qualifiers[0]) is not None:
+        if qualifiers and resolver.lake_named(qualifiers[0]) is not None:
             raise NotFoundError(f'The lake "{qualifiers[0]}" has no function or table macro "{name}".')
         return None
-    lake = _lake(world, qualifiers)
+    lake = _lake(resolver, qualifiers)
     if lake is None:
         return None
     if found.state == "call only":
         raise InvalidInputError(f"{name}() changes the lake: write CALL {name}(...), not FROM.")
     positional, named = arguments(node, constants, name)
     schema = (
-        qualifiers[-1] if world.tx(lake).schema(qualifiers[-1] if qualifiers else "") is not None else None
+        qualifiers[-1] if resolver.tx(lake).schema(qualifiers[-1] if qualifiers else "") is not None else None
     )
 
     def frame(virtual: Sequence[str]) -> DataFrame:
@@ -140,11 +140,11 @@ def arguments(node: exp.Expr, constants: Constants, name: str) -> tuple[list[obj
     return positional, named
 
 
-def _lake(world: World, qualifiers: Sequence[str]) -> Lake | None:
+def _lake(resolver: NameResolver, qualifiers: Sequence[str]) -> Lake | None:
     """The lake of `lake.f()`, `schema.f()`, `lake.schema.f()` or `f()`."""
     if not qualifiers:
-        return world.lake
-    other = world.lake_named(qualifiers[0])
+        return resolver.lake
+    other = resolver.lake_named(qualifiers[0])
     if other is not None:
         return other
-    return world.lake if world.tx(world.lake).schema(qualifiers[0]) is not None else None
+    return resolver.lake if resolver.tx(resolver.lake).schema(qualifiers[0]) is not None else None

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from ducklake_spark.api.times import micros_of
+from ducklake_spark.engine.times import micros_of
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.sql.execute.constants import Constants
 

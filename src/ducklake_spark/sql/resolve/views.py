@@ -9,32 +9,48 @@ from ducklake_spark.format.duckdb_sql import CATALOG_TOKEN
 from ducklake_spark.format.objects import ViewDef
 from ducklake_spark.format.types import quote
 from ducklake_spark.sql.parser.grammar_queries import parse_query_text
-from ducklake_spark.sql.resolve.names import World
+from ducklake_spark.sql.resolve.names import NameResolver
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from ducklake_spark.api.lake import Lake
+    from ducklake_spark.catalog.transaction import Transaction
+    from ducklake_spark.scan.projection.types import TimestampNs
 
-def view_frame(world: World, view: ViewDef) -> DataFrame:
+
+def read_view(
+    lake: Lake,
+    tx: Transaction,
+    schema_name: str,
+    view: ViewDef,
+    timestamp_ns: TimestampNs = "long",
+    depth: int = 1,
+) -> DataFrame:
     """The rows of a view.
 
     Args:
-        world: What names in it mean: the lake at the snapshot at which the view is read, the view's schema first.
+        lake: The lake whose names need no lake in front.
+        tx: The lake at the snapshot at which the view is read.
+        schema_name: The view's schema, in which names are looked for first.
         view: The view.
+        timestamp_ns: How nanosecond timestamps are shown.
+        depth: How many views deep this is.
 
     Raises:
         DuckLakeError: The text cannot be turned into Spark's SQL; names the view.
     """
     from ducklake_spark.sql.execute.queries import prepare, run_prepared
 
+    resolver = NameResolver(lake, tx, (schema_name, lake.default_schema), depth, timestamp_ns)
     dialect = "duckdb" if view.dialect == "duckdb" else "spark"
     try:
-        text = view.sql.replace(CATALOG_TOKEN, quote(world.lake.name))
-        prepared = prepare(world, parse_query_text(text, dialect), text, dialect, None)
+        text = view.sql.replace(CATALOG_TOKEN, quote(resolver.lake.name))
+        prepared = prepare(resolver, parse_query_text(text, dialect), text, dialect, None)
         if prepared.unknown:
             name = ".".join(prepared.unknown[0])
             raise DuckLakeError(f'it reads a table "{name}" that the lake does not have at this snapshot')
-        frame = run_prepared(world.lake.spark, prepared)
+        frame = run_prepared(resolver.lake.spark, prepared)
     except DuckLakeError as error:
         raise DuckLakeError(
             f'The view "{view.name}" cannot be read by Spark: {str(error).rstrip(".")}. Its text, in DuckDB\'s '
