@@ -56,10 +56,11 @@ OLDEST_TESTS := tests/scan tests/sql/test_queries.py tests/sql/test_dml.py tests
 test-oldest: $(OLDEST)/.stamp java ## Run the Spark tests on the oldest PySpark
 	$(call PYTEST,$(OLDEST)) -n $(JOBS) --dist loadfile -m spark -k 'not sqlite and not postgres and not mysql' $(OLDEST_TESTS) $(ARGS) $(OR_NONE)
 
-lint: venv ## Check style, format and types
+lint: venv ## Check style, format, types, and which room knows which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 format: venv ## Format the code
 	$(BIN)/ruff check --fix .

@@ -150,7 +150,7 @@ def _table_card(table: Table, *, with_history: bool) -> Card:
     if left > 0:
         columns.append((f"and {_counted(left, 'column')} more", "", ""))
     lists: list[tuple[Sequence[str], Sequence[Sequence[str]]]] = [(("column", "type", "comment"), columns)]
-    store, snapshot = scope_of(table._lake).store, scope_of(table._lake).read_transaction().snapshot
+    store, snapshot = scope_of(table).store, scope_of(table).read_transaction().snapshot
     if not is_local(definition.table_id):
         found = inventory.sizes(store, snapshot.snapshot_id, definition.table_id)
         facts.append(("size", _size(found.get(definition.table_id, inventory.Size()))))

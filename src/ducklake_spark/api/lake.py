@@ -25,7 +25,6 @@ from ducklake_spark.errors import (
     did_you_mean,
 )
 from ducklake_spark.format import duckdb_sql
-from ducklake_spark.format.changes import changes_map, parse_changes
 from ducklake_spark.format.names import Name, check_name, check_text, split_name
 from ducklake_spark.format.objects import EPOCH, MacroImpl, SchemaDef, ViewDef
 from ducklake_spark.format.options import OPTIONS, OptionKey, option_def
@@ -463,6 +462,7 @@ class Lake:
             or_replace: Drop a table of that name first, in the same snapshot.
         """
         from ducklake_spark.api.table import Table
+        from ducklake_spark.engine.inserts import add_rows
         from ducklake_spark.write.inferred import given_rows
 
         own = self._scope.parts(name, "table")[1]
@@ -488,7 +488,7 @@ class Lake:
             )
             handle = Table(self, found.name, table.name)
             if not existed and (rows is not None or is_frame(schema)):
-                handle._add_rows(tx, table, schema if rows is None else rows.rows)
+                add_rows(self._scope, tx, table, schema if rows is None else rows.rows)
             return handle
 
         return self._scope.statement(run)
@@ -822,27 +822,10 @@ class Lake:
 
         return answer(
             self,
-            self._snapshot_values(),
+            self._scope.snapshot_values(),
             "snapshot_id bigint, snapshot_time timestamp, schema_version bigint, changes map<string, array<string>>, "
             "author string, commit_message string, commit_extra_info string",
         )
-
-    def _snapshot_values(self, newest: int | None = None) -> list[tuple[Any, ...]]:
-        """The rows of `snapshots()`, for those who have no Spark; all, or so many of the newest."""
-        return [
-            (
-                snapshot_id,
-                EPOCH + _microseconds(micros),
-                schema_version,
-                changes_map(parse_changes(changes)),
-                author,
-                message,
-                extra,
-            )
-            for snapshot_id, micros, schema_version, changes, author, message, extra in self._scope.snapshot_rows(
-                newest
-            )
-        ]
 
     def current_snapshot(self) -> DataFrame:
         """The id of the snapshot that reads see now, as one row.

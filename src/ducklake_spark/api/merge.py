@@ -1,79 +1,23 @@
-"""`Table.merge(...)`: clauses that read like the SQL, run with one evaluation of the source."""
+"""`Table.merge(...)`: clauses that read like the SQL."""
 
 from __future__ import annotations
 
-import functools
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Union
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
-import pyspark.sql.types as spark_types
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
-from ducklake_spark.catalog import ddl
-from ducklake_spark.engine.reads import read
+from ducklake_spark.engine.merge import Condition, MergeClause, MergeResult, run_merge
 from ducklake_spark.engine.scope import scope_of
-from ducklake_spark.errors import AmbiguousMergeError, InvalidInputError, shortened
-from ducklake_spark.format.columns import find
-from ducklake_spark.format.edits import DeleteRows
-from ducklake_spark.format.names import ticked
-from ducklake_spark.format.objects import TableDef
+from ducklake_spark.errors import InvalidInputError, shortened
 from ducklake_spark.spark.errors import Subject, speaking_for
-from ducklake_spark.spark.worker_functions import require_workers
-from ducklake_spark.write.insert import ROW_ID, Added, Target, row_count, rows_to_add
 from ducklake_spark.write.local import frame_of_rows
-from ducklake_spark.write.rowlevel.deletes import (
-    HIDDEN,
-    PLACE,
-    assigned_values,
-    delete_matching,
-    kept_row_id,
-    mentioned,
-    require_condition,
-    require_values,
-    versions_to_add,
-)
-from ducklake_spark.write.rowlevel.jobs import side_by_side
-from ducklake_spark.write.rowlevel.matching import Key, Keys, facts_of, keys_of, known
-from ducklake_spark.write.schema import data_type_of
+from ducklake_spark.write.rowlevel.deletes import require_condition, require_values
 
 if TYPE_CHECKING:
     from ducklake_spark.api.table import Table
-    from ducklake_spark.catalog.transaction import Transaction
-
-Condition = Union[str, Column, None]  # noqa: UP007 - a name for readers
-TARGET, SOURCE = "target", "source"
-_CLAUSE, _COUNT, _NUMBER = "__ducklake_clause", "__ducklake_count", "__ducklake_number"
-_BROADCAST_BYTES = 64 << 20
-
-
-@dataclass(frozen=True)
-class MergeResult:
-    """How many rows a merge inserted, updated and deleted."""
-
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-
-
-@dataclass(frozen=True)
-class _Clause:
-    kind: str
-    """`matched`, `not matched` or `not matched by source`."""
-    action: str
-    """`update`, `delete` or `insert`."""
-    condition: Condition
-    values: Mapping[str, Any] | None = None
-    """None takes every column of the source by its name."""
-
-
-def _about(builder: MergeBuilder) -> Subject:
-    """What an error of Spark in a merge is about."""
-    values = {name: value for each in builder._clauses for name, value in (each.values or {}).items()}
-    return Subject(f'the merge into table "{builder._table.name}"', values=values)
 
 
 def source_frame(table: Table, source: Any) -> Any:
@@ -90,14 +34,14 @@ def source_frame(table: Table, source: Any) -> Any:
     if isinstance(source, Handle):
         return source.to_df()
     if isinstance(source, str):
-        return table._lake.table(source)
+        return table.lake.table(source)
     has_rows = isinstance(source, Iterable) and not isinstance(source, (bytes, Mapping))
     if not has_rows and not hasattr(source, "__arrow_c_stream__"):
         raise InvalidInputError(
             f'The source of a merge into table "{table.name}" is a DataFrame, a table or its name, an Arrow table, a '
             f"pandas DataFrame or a list of dicts, not {shortened(repr(source), 60)}."
         )
-    return frame_of_rows(table._lake.spark, table.definition, source)
+    return frame_of_rows(table.lake.spark, table.definition, source)
 
 
 class MergeBuilder:
@@ -120,7 +64,6 @@ class MergeBuilder:
         on: str | Column,
         *,
         merge_schema: bool = False,
-        names: tuple[str, str] = (TARGET, SOURCE),
     ) -> None:
         self._is_run = True  # as long as there is nothing that could be
         what = f'the merge into table "{table.name}"'
@@ -128,8 +71,8 @@ class MergeBuilder:
             raise InvalidInputError(f"{what[0].upper()}{what[1:]} needs a condition: when does a row match?")
         require_condition(on, what)
         self._table, self._source, self._on = table, source_frame(table, source), on
-        self._merge_schema, self._names = merge_schema, names
-        self._clauses: list[_Clause] = []
+        self._merge_schema = merge_schema
+        self._clauses: list[MergeClause] = []
         self._is_run = False
 
     def __repr__(self) -> str:
@@ -146,15 +89,15 @@ class MergeBuilder:
 
     def when_matched(self, condition: Condition = None) -> MatchedClause:
         """Rows of the target that a row of the source matches."""
-        return MatchedClause(self, "matched", self._checked(condition))
+        return MatchedClause(self._with, self._checked(condition))
 
     def when_not_matched(self, condition: Condition = None) -> NotMatchedClause:
         """Rows of the source that match none of the target."""
-        return NotMatchedClause(self, self._checked(condition))
+        return NotMatchedClause(self._with, self._checked(condition))
 
     def when_not_matched_by_source(self, condition: Condition = None) -> MatchedBySourceClause:
         """Rows of the target that no row of the source matches."""
-        return MatchedBySourceClause(self, self._checked(condition))
+        return MatchedBySourceClause(self._with, self._checked(condition))
 
     def _checked(self, condition: Condition) -> Condition:
         try:
@@ -164,7 +107,7 @@ class MergeBuilder:
             raise
         return condition
 
-    def _with(self, clause: _Clause) -> MergeBuilder:
+    def _with(self, clause: MergeClause) -> MergeBuilder:
         if clause.values is not None:
             try:
                 require_values(clause.values, f'a clause of the merge into table "{self._table.name}"')
@@ -173,6 +116,11 @@ class MergeBuilder:
                 raise
         self._clauses.append(clause)
         return self
+
+    def _about(self) -> Subject:
+        """What an error of Spark in this merge is about."""
+        values = {name: value for each in self._clauses for name, value in (each.values or {}).items()}
+        return Subject(f'the merge into table "{self._table.name}"', values=values)
 
     @speaking_for(_about)
     def execute(self) -> MergeResult:
@@ -187,19 +135,17 @@ class MergeBuilder:
                 "A merge needs at least one clause: when_matched(), when_not_matched() ..."
             )
 
-        def run(tx: Transaction, table: TableDef) -> MergeResult:
-            return _Run(
-                self._table,
-                tx,
-                table,
-                self._source,
-                self._on,
-                self._clauses,
-                merge_schema=self._merge_schema,
-                names=self._names,
-            ).run()
+        return run_merge(
+            scope_of(self._table),
+            (self._table.schema_name, self._table.name),
+            self._source,
+            self._on,
+            self._clauses,
+            merge_schema=self._merge_schema,
+        )
 
-        return self._table._statement(run)
+
+_Add = Callable[[MergeClause], MergeBuilder]
 
 
 class MatchedBySourceClause:
@@ -207,275 +153,38 @@ class MatchedBySourceClause:
 
     _kind = "not matched by source"
 
-    def __init__(self, builder: MergeBuilder, condition: Condition) -> None:
-        self._builder, self._condition = builder, condition
+    def __init__(self, add: _Add, condition: Condition) -> None:
+        self._add, self._condition = add, condition
 
     def update(self, values: Mapping[str, Any]) -> MergeBuilder:
         """Gives columns new values; SQL text, Columns, or plain values that are no text."""
-        return self._builder._with(_Clause(self._kind, "update", self._condition, values))
+        return self._add(MergeClause(self._kind, "update", self._condition, values))
 
     def delete(self) -> MergeBuilder:
         """Deletes the row."""
-        return self._builder._with(_Clause(self._kind, "delete", self._condition))
+        return self._add(MergeClause(self._kind, "delete", self._condition))
 
 
 class MatchedClause(MatchedBySourceClause):
     """What becomes of rows of the target that a row of the source matches."""
 
-    def __init__(self, builder: MergeBuilder, kind: str, condition: Condition) -> None:
-        super().__init__(builder, condition)
-        self._kind = kind
+    _kind = "matched"
 
     def update_all(self) -> MergeBuilder:
         """Takes every column of the source by its name."""
-        return self._builder._with(_Clause(self._kind, "update", self._condition))
+        return self._add(MergeClause(self._kind, "update", self._condition))
 
 
 class NotMatchedClause:
     """What becomes of rows of the source that match none of the target."""
 
-    def __init__(self, builder: MergeBuilder, condition: Condition) -> None:
-        self._builder, self._condition = builder, condition
+    def __init__(self, add: _Add, condition: Condition) -> None:
+        self._add, self._condition = add, condition
 
     def insert(self, values: Mapping[str, Any]) -> MergeBuilder:
         """Inserts a row; columns that are left out take their defaults."""
-        return self._builder._with(_Clause("not matched", "insert", self._condition, values))
+        return self._add(MergeClause("not matched", "insert", self._condition, values))
 
     def insert_all(self) -> MergeBuilder:
         """Inserts every column of the source by its name."""
-        return self._builder._with(_Clause("not matched", "insert", self._condition))
-
-
-class _Run:
-    def __init__(
-        self,
-        handle: Table,
-        tx: Transaction,
-        table: TableDef,
-        source: Any,
-        on: str | Column,
-        clauses: list[_Clause],
-        *,
-        merge_schema: bool,
-        names: tuple[str, str],
-    ) -> None:
-        self.handle, self.tx, self.table, self.clauses = handle, tx, table, clauses
-        self.target_name, self.source_name = names
-        self.lake = handle._lake
-        if merge_schema:
-            self._add_columns(source)
-        self._check_sources(source)
-        self.on = F.expr(on) if isinstance(on, str) else on
-        self.matched: Any | None = None
-        """The numbers of rows of the source that match one of the target, where a scan found them already."""
-        self.names = source.columns
-        texts = [part for clause in clauses for part in (clause.condition, clause.values)]
-        self.frame = read(scope_of(self.lake), tx, self.table, (*HIDDEN, *mentioned(on, texts))).alias(
-            self.target_name
-        )
-        keys = self.keys = keys_of(self.frame, source.alias(self.source_name), self.on, names)
-        # Evaluated once: a source that gives other rows each time cannot tear the merge.
-        self.source, self.is_small, facts = _kept(source, keys)
-        self.source = self.source.alias(self.source_name)
-        can_match = facts.condition(self.target_name)
-        self.candidates = self.frame if can_match is None else self.frame.where(can_match)
-        """The rows of the target that a row of the source can match."""
-
-    def _of_target(self, column: str) -> Column:
-        return F.col(f"{ticked(self.target_name)}.{column}")
-
-    def _of_source(self, column: str) -> Column:
-        return F.col(f"{ticked(self.source_name)}.{column}")
-
-    def _add_columns(self, source: Any) -> None:
-        for part in source.schema.fields:
-            if find(self.table.columns, part.name) is None:
-                kind = data_type_of(part.dataType)
-                ddl.add_column(self.tx, self.table, (part.name,), kind, has_rows=lambda _: False)
-                self.table = self.handle._find(self.tx)
-
-    def _check_sources(self, source: Any) -> None:
-        if any(clause.action in ("update", "insert") and clause.values is None for clause in self.clauses):
-            for name in source.columns:
-                if find(self.table.columns, name) is None:
-                    raise InvalidInputError(
-                        f'The source of the merge has a column "{name}" that table "{self.table.name}" does not have. '
-                        "Drop it, name the values, or merge with merge_schema=True."
-                    )
-
-    def run(self) -> MergeResult:
-        changes = self._changes()
-        if changes is None:
-            inserted = self._inserted()
-            replaced: tuple[list[Added], DeleteRows | None, int] = ([], None, 0)
-        else:
-            _, (replaced, inserted) = side_by_side(
-                lambda: self._require_single(changes),
-                lambda: side_by_side(lambda: self._replaced(changes), self._inserted),
-            )
-        added, deletes, count = replaced
-        for change in (deletes, *added, *inserted):
-            if change is not None:
-                self.tx.apply(change)
-        updated = sum(map(row_count, added))
-        return MergeResult(sum(map(row_count, inserted)), updated, count - updated)
-
-    def _replaced(self, changes: Any) -> tuple[list[Added], DeleteRows | None, int]:
-        """The new versions of changed rows, the deletes of the old ones, and how many those are."""
-        updates = [i for i, clause in enumerate(self.clauses) if clause.action == "update"]
-        target = self.handle._target(self.tx, self.table, has_row_ids=True)
-        added, (deletes, count) = side_by_side(
-            lambda: (
-                versions_to_add(
-                    target,
-                    changes.where(F.col(_CLAUSE).isin(updates)).drop(_CLAUSE),
-                    lambda: self.lake.spark,
-                )
-                if updates
-                else []
-            ),
-            lambda: delete_matching(target, changes),
-        )
-        return added, deletes, count
-
-    def _to_add(self, target: Target, rows: Any) -> Added:
-        return rows_to_add(target, rows, lambda: self.lake.spark)
-
-    def _changes(self) -> Any | None:
-        """The rows of the target that change, with their new values and the number of their clause."""
-        kinds = {clause.kind for clause in self.clauses}
-        parts = []
-        if "matched" in kinds:
-            # One scan for both: which rows of the target change, and which rows of the source are new.
-            every = "not matched" in kinds
-            parts.append(
-                self._changed(self.candidates.join(self.source, self.on, "inner"), "matched", every=every)
-            )
-        if "not matched by source" in kinds:
-            parts.append(
-                self._changed(self.frame.join(self.source, self.on, "left_anti"), "not matched by source")
-            )
-        if not parts:
-            return None
-        require_workers(self.frame.sparkSession)
-        found = functools.reduce(lambda one, other: one.unionByName(other), parts).localCheckpoint()
-        if {"matched", "not matched"} <= kinds:
-            self.matched = found.where(F.col(_NUMBER).isNotNull()).select(F.col(_NUMBER).alias(_COUNT))
-        return found.where(F.col(_CLAUSE).isNotNull()).drop(_NUMBER)
-
-    def _changed(self, rows: Any, kind: str, *, every: bool = False) -> Any:
-        """Rows with new values; with `every`, those without a clause too, as mere numbers of the source's row."""
-        clause = self._clause_of(kind)
-        number = self._of_source(_NUMBER) if every else F.lit(None).cast("long")
-        columns = []
-        for column in self.table.columns:
-            value = self._of_target(ticked(column.name))
-            for i, each in enumerate(self.clauses):
-                if each.kind == kind and each.action == "update":
-                    new = self._assigned(each).get(column.name)
-                    if new is not None:
-                        value = F.when(F.col(_CLAUSE) == i, new).otherwise(value)
-            value = F.when(F.col(_CLAUSE).isNotNull(), value) if every else value
-            columns.append(value.alias(column.name))
-        kept = kept_row_id(*(self._of_target(name) for name in HIDDEN)).alias(ROW_ID)
-        hidden = [self._of_target(name).alias(name) for name in HIDDEN]
-        found = rows.withColumn(_CLAUSE, clause)
-        found = found if every else found.where(F.col(_CLAUSE).isNotNull())
-        return found.select(*columns, kept, *hidden, F.col(_CLAUSE), number.alias(_NUMBER))
-
-    def _clause_of(self, kind: str) -> Column:
-        chosen = F.lit(None).cast("int")
-        for i, clause in reversed(list(enumerate(self.clauses))):
-            if clause.kind == kind:
-                holds = clause.condition
-                test = F.lit(True) if holds is None else F.expr(holds) if isinstance(holds, str) else holds
-                chosen = F.when(test, F.lit(i)).otherwise(chosen)
-        return chosen
-
-    def _assigned(self, clause: _Clause) -> dict[str, Column]:
-        if clause.values is not None:
-            return assigned_values(clause.values, self.table, prefix=ticked(self.target_name))
-        return {
-            column.name: self._of_source(ticked(name))
-            for name in self.names
-            if (column := find(self.table.columns, name)) is not None
-        }
-
-    def _require_single(self, changes: Any) -> None:
-        matched = [clause for clause in self.clauses if clause.kind == "matched"]
-        if len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None:
-            return  # deleting a row twice is deleting it
-        twice = (
-            changes.groupBy(*PLACE)
-            .agg(F.count(F.lit(1)).alias(_COUNT))
-            .where(F.col(_COUNT) > 1)
-            .limit(1)
-            .collect()
-        )
-        if twice:
-            shown = self._shown_row([twice[0][name] for name in PLACE])
-            raise AmbiguousMergeError(
-                f'The merge into "{self.table.name}" is ambiguous: {twice[0][_COUNT]} rows of the source match one '
-                f"row of the target ({shown}) and would change it. Make the source unique, or narrow the condition."
-            )
-
-    def _shown_row(self, place: list[Any]) -> str:
-        """The row of the target that is there, by the columns that the merge compares, else by its first ones."""
-        compared = dict.fromkeys(key.target for key in self.keys)
-        names = list(compared or (column.name for column in self.table.columns))[:3]
-        is_there = functools.reduce(
-            lambda one, other: one & other,
-            (
-                self._of_target(name).eqNullSafe(F.lit(value))
-                for name, value in zip(PLACE, place, strict=True)
-            ),
-        )
-        columns = [self._of_target(ticked(name)).alias(f"c{i}") for i, name in enumerate(names)]
-        row = self.frame.where(is_there).select(*columns).first()
-        return ", ".join(
-            f"{name} = {shortened(repr(value), 40)}" for name, value in zip(names, row or (), strict=False)
-        )
-
-    def _inserted(self) -> list[Added]:
-        clauses = [(i, clause) for i, clause in enumerate(self.clauses) if clause.kind == "not matched"]
-        if not clauses:
-            return []
-        matched = self.matched
-        if matched is None:
-            # By number: so the table is joined with the source, which may be small, and not the source with the table.
-            matched = self.candidates.join(self.source, self.on, "inner")
-            matched = matched.select(self._of_source(_NUMBER).alias(_COUNT))
-        matched = matched.distinct()
-        matched = F.broadcast(matched) if self.is_small else matched
-        rows = self.source.join(matched, self._of_source(_NUMBER) == F.col(_COUNT), "left_anti")
-        rows = rows.withColumn(_CLAUSE, self._clause_of("not matched"))
-        rows = rows.where(F.col(_CLAUSE).isNotNull())
-        rows = (rows if len(clauses) == 1 else rows.localCheckpoint()).alias(self.source_name)
-        added = []
-        for i, clause in clauses:
-            chosen = rows.where(F.col(_CLAUSE) == i)
-            if clause.values is None:
-                columns = [self._of_source(ticked(name)).alias(name) for name in self.names]
-            else:
-                values = assigned_values(clause.values, self.table, prefix=ticked(self.source_name))
-                columns = [value.alias(name) for name, value in values.items()]
-            added.append(self._to_add(self.handle._target(self.tx, self.table), chosen.select(*columns)))
-        return added
-
-
-def _kept(source: Any, keys: tuple[Key, ...]) -> tuple[Any, bool, Keys]:
-    """The rows of a source with numbers, evaluated once; whether they are few enough to be sent to the table; keys."""
-    kept = source.withColumn(_NUMBER, F.monotonically_increasing_id()).localCheckpoint()
-    facts = known(keys, kept.agg(*facts_of(keys, _NUMBER)).first())
-    width = sum(_width(part.dataType) for part in source.schema.fields)
-    is_small = facts.count * width <= _BROADCAST_BYTES
-    return (F.broadcast(kept) if is_small else kept), is_small, facts
-
-
-def _width(data_type: spark_types.DataType) -> int:
-    """About how many bytes a value takes."""
-    if isinstance(data_type, (spark_types.ArrayType, spark_types.MapType)):
-        return 200
-    if isinstance(data_type, spark_types.StructType):
-        return sum(_width(part.dataType) for part in data_type.fields)
-    return 40 if isinstance(data_type, (spark_types.StringType, spark_types.BinaryType)) else 8
+        return self._add(MergeClause("not matched", "insert", self._condition))

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from ducklake_spark.api.merge import MergeBuilder
-    from ducklake_spark.write.insert import Added, Target
 
 T = TypeVar("T")
 
@@ -71,6 +70,11 @@ class Table:
         return f"Table({quote_if_needed(self._schema_name)}.{quote_if_needed(self._name)})"
 
     # What it is.
+
+    @property
+    def lake(self) -> Lake:
+        """The lake that it is in."""
+        return self._lake
 
     @property
     def name(self) -> str:
@@ -310,9 +314,12 @@ class Table:
         return self._statement(lambda tx, table: self._empty(tx, table))
 
     def _empty(self, tx: Transaction, table: TableDef) -> int:
+        from ducklake_spark.engine.inserts import target_of
         from ducklake_spark.write.rowlevel.truncate import all_rows
 
-        changes, count = all_rows(self._target(tx, table), lambda without: self._places(tx, table, without))
+        changes, count = all_rows(
+            target_of(self._scope, tx, table), lambda without: self._places(tx, table, without)
+        )
         for change in changes:
             tx.apply(change)
         return count
@@ -335,18 +342,19 @@ class Table:
         Returns:
             How many rows were added.
         """
+        from ducklake_spark.engine.inserts import add, staged
         from ducklake_spark.write.rowlevel.deletes import require_condition
 
         require_condition(where, f'the overwrite of table "{self._name}"')
         rows = repeatable(rows)
 
         def run(tx: Transaction, table: TableDef) -> int:
-            added = self._rows_to_add(tx, table, rows)
+            added = staged(self._scope, tx, table, rows)
             if where is None:
                 self._empty(tx, table)
             else:
                 self._delete(tx, table, where)
-            return _apply(tx, added)
+            return add(tx, added)
 
         return self._statement(run)
 
@@ -365,20 +373,21 @@ class Table:
         Raises:
             InvalidInputError: The table is not partitioned.
         """
+        from ducklake_spark.engine.inserts import add, target_of
         from ducklake_spark.write.insert import rows_to_add
         from ducklake_spark.write.partitioning.overwrite import replaced, require_keys
 
         rows = repeatable(rows)
 
         def run(tx: Transaction, table: TableDef) -> int:
-            target = self._target(tx, table)
+            target = target_of(self._scope, tx, table)
             require_keys(target)
             added = rows_to_add(replace(target, always_files=True), rows, lambda: self._lake.spark)
             if not isinstance(added, InsertFiles):
                 return 0
             for change in replaced(target, added, lambda without: self._places(tx, table, without)):
                 tx.apply(change)
-            return _apply(tx, added)
+            return add(tx, added)
 
         return self._statement(run)
 
@@ -407,12 +416,13 @@ class Table:
     def _delete(
         self, tx: Transaction, table: TableDef, condition: str | Column, alias: str | None = None
     ) -> int:
+        from ducklake_spark.engine.inserts import target_of
         from ducklake_spark.engine.reads import read
         from ducklake_spark.write.rowlevel.deletes import PLACE, delete_matching, mentioned
 
         virtual = (*PLACE, *mentioned(condition))
         frame = read(self._scope, tx, table, virtual)
-        target = self._target(tx, table)
+        target = target_of(self._scope, tx, table)
         change, count = delete_matching(target, _called(frame, alias).where(condition))
         if change is not None:
             tx.apply(change)
@@ -440,6 +450,7 @@ class Table:
         Returns:
             How many rows.
         """
+        from ducklake_spark.engine.inserts import add, target_of
         from ducklake_spark.engine.reads import read
         from ducklake_spark.write.rowlevel.deletes import (
             HIDDEN,
@@ -461,7 +472,7 @@ class Table:
             frame = _called(frame, alias)
             matching = frame if condition is None else frame.where(condition)
             changed = changed_rows(matching, assignments, table)
-            target = self._target(tx, table, has_row_ids=True)
+            target = target_of(self._scope, tx, table, has_row_ids=True)
             added, (change, count) = side_by_side(
                 lambda: versions_to_add(target, changed, lambda: self._lake.spark),
                 lambda: delete_matching(target, changed),
@@ -469,7 +480,7 @@ class Table:
             if change is not None:
                 tx.apply(change)
             for each in added:
-                _apply(tx, each)
+                add(tx, each)
             return count
 
         return self._statement(run)
@@ -518,25 +529,19 @@ class Table:
             InvalidInputError: A column is unknown, or a value does not fit; nothing is written.
             ConstraintError: NULL for a NOT NULL column; nothing is written.
         """
+        from ducklake_spark.engine.inserts import add_rows
+
         rows = repeatable(rows)
 
         def run(tx: Transaction, table: TableDef) -> int:
             if not merge_schema:
-                return self._add_rows(tx, table, rows)
+                return add_rows(self._scope, tx, table, rows)
             from ducklake_spark.write.merge_schema import merged, source_of
 
             source = source_of(table, rows)
-            return self._add_rows(tx, merged(tx, table, source), source)
+            return add_rows(self._scope, tx, merged(tx, table, source), source)
 
         return self._statement(run)
-
-    def _add_rows(self, tx: Transaction, table: TableDef, rows: Any) -> int:
-        return _apply(tx, self._rows_to_add(tx, table, rows))
-
-    def _rows_to_add(self, tx: Transaction, table: TableDef, rows: Any) -> Added:
-        from ducklake_spark.write.insert import rows_to_add
-
-        return rows_to_add(self._target(tx, table), rows, lambda: self._lake.spark)
 
     def detail(self) -> DataFrame:
         """One row that says what the table is: ids, place, keys, and how many files, bytes and rows it has.
@@ -713,12 +718,6 @@ class Table:
     def _find(self, tx: Transaction) -> TableDef:
         return ddl.get_table(tx, ddl.get_schema(tx, self._schema_name), self._name)
 
-    def _target(self, tx: Transaction, table: TableDef, *, has_row_ids: bool = False) -> Target:
-        from ducklake_spark.write.insert import Target
-
-        schema = tx.schema_of(table.schema_id)
-        return Target(tx, schema, table, self._lake.data_path, has_row_ids=has_row_ids)
-
     def _statement(self, run: Callable[[Transaction, TableDef], T]) -> T:
         return self._scope.statement(lambda tx: run(tx, self._find(tx)))
 
@@ -732,14 +731,6 @@ def _path(table: TableDef, name: Name) -> Sequence[str]:
     if isinstance(name, str) and find(table.columns, name) is not None:
         return (name,)
     return split_name(name, "column")
-
-
-def _apply(tx: Transaction, added: Added) -> int:
-    from ducklake_spark.write.insert import row_count
-
-    if added is not None:
-        tx.apply(added)
-    return row_count(added)
 
 
 def _has_rows(tx: Transaction, table: TableDef) -> bool:

@@ -274,8 +274,8 @@ class DuckDBStore(PooledStore["duckdb.DuckDBPyConnection"]):
         else:
             connection.close()
 
-    def _leave_to_parent(self) -> None:
-        super()._leave_to_parent()
+    def leave_to_parent(self) -> None:
+        super().leave_to_parent()
         if self._file is not None:
             for each in self._file.leave_to_parent():
                 never_destroy(each)

@@ -304,7 +304,7 @@ class PooledStore(Store, Generic[C]):
     def _close_connection(self, connection: C) -> None:
         connection.close()
 
-    def _leave_to_parent(self) -> None:
+    def leave_to_parent(self) -> None:
         """In a forked child: nothing of it is closed here, not even when the child ends.
 
         A destructor would say goodbye to a server in the parent's name, or write a log into the parent's file.
@@ -319,7 +319,7 @@ def never_destroy(value: object) -> None:
 
 def _forked() -> None:
     for store in list(_stores):
-        store._leave_to_parent()
+        store.leave_to_parent()
 
 
 if hasattr(os, "register_at_fork"):

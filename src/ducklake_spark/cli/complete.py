@@ -23,6 +23,11 @@ class Names:
         self._relations: dict[str, list[str]] | None = None
         self._columns: dict[tuple[str, ...], list[str]] = {}
 
+    @property
+    def default_schema(self) -> str:
+        """The schema of names that have no schema."""
+        return self._lake.default_schema
+
     def forget(self) -> None:
         """The next question asks the catalog again."""
         self._relations, self._columns = None, {}
@@ -75,7 +80,7 @@ class SqlCompleter(Completer):
         self, qualifier: tuple[str, ...], wants_relation: bool, named: dict[str, tuple[str, ...]]
     ) -> Iterator[tuple[str, list[str]]]:
         relations = self._names.relations()
-        default = self._names._lake.default_schema
+        default = self._names.default_schema
         if qualifier:
             schema = qualifier[-1].lower()
             yield "table", [name for key in relations if key.lower() == schema for name in relations[key]]

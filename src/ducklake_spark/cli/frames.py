@@ -14,14 +14,16 @@ if TYPE_CHECKING:
 
 def cancel_jobs() -> None:
     """Stops what Spark is doing for us."""
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    context = SparkContext._active_spark_context
+    from ducklake_spark.spark.file_index import is_classic
+
     session = SparkSession.getActiveSession()
-    if context is not None:
-        context.cancelAllJobs()
-    elif session is not None:  # Spark Connect
+    if session is None:
+        return
+    if is_classic(session):
+        session.sparkContext.cancelAllJobs()
+    else:
         session.interruptAll()
 
 

@@ -67,7 +67,7 @@ def tables(lake: Lake, schema: str | None = None) -> Result:
 
 def snapshots(lake: Lake, newest: int | None = None, *, people: bool = False) -> Result:
     """Snapshots in order; all, or the newest ones. For people with changes in words, and times to the second."""
-    rows = lake._snapshot_values(newest)
+    rows = scope_of(lake).snapshot_values(newest)
     if not people:
         columns = ("snapshot_id", "snapshot_time", "schema_version", "changes", "author", "commit_message")
         return Result((*columns, "commit_extra_info"), rows, frozenset({0, 2}))

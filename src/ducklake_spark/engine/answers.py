@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from ducklake_spark.engine.scope import scope_of
-from ducklake_spark.spark.file_index import empty_frame
+from ducklake_spark.spark.file_index import empty_frame, java_frame
 
 if TYPE_CHECKING:
     from ducklake_spark.api.lake import Lake
@@ -126,13 +126,13 @@ class LocalAnswer(ClassicDataFrame):
 
     @property
     def _sc(self) -> Any:  # type: ignore[override]  # never set
-        return self._session._sc
+        return self._session.sparkContext
 
     @property
     def _jdf(self) -> Any:
         if self._real is None:
             self._real = frame_of_rows(self._session, self._rows, self._fields, self._arrow)
-        return self._real._jdf
+        return java_frame(self._real)
 
     # What needs no session.
 

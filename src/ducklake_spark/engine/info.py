@@ -62,7 +62,7 @@ _DETAIL = (
 
 def detail(table: Table) -> DataFrame:
     """One row about a table, as the catalog counts it; changes of the running transaction do not count."""
-    lake = table._lake
+    lake = table.lake
     tx = scope_of(lake).read_transaction()
     schema, own = scope_of(lake).resolve(tx, (table.schema_name, table.name))
     found = ddl.get_table(tx, schema, own)

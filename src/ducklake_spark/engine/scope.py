@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ducklake_spark.catalog import ddl
@@ -26,8 +27,9 @@ from ducklake_spark.errors import (
     ReadOnlyError,
     TransactionError,
 )
+from ducklake_spark.format.changes import changes_map, parse_changes
 from ducklake_spark.format.names import Name, split_name
-from ducklake_spark.format.objects import SchemaDef, Snapshot
+from ducklake_spark.format.objects import EPOCH, SchemaDef, Snapshot
 from ducklake_spark.format.options import Options
 from ducklake_spark.format.rows import CommitInfo
 from ducklake_spark.format.types import fold
@@ -334,6 +336,19 @@ class Scope:
         )
         return rows[::-1]
 
+    def snapshot_values(self, newest: int | None = None) -> list[tuple[Any, ...]]:
+        """The rows of `snapshots()`, for those who have no Spark; all, or so many of the newest."""
+        return [
+            (
+                snapshot_id,
+                EPOCH + timedelta(microseconds=int(micros)),
+                schema_version,
+                changes_map(parse_changes(changes)),
+                *words,
+            )
+            for snapshot_id, micros, schema_version, changes, *words in self.snapshot_rows(newest)
+        ]
+
 
 class HasScope(Protocol):
     """A handle: a `Lake` or a `Table`."""
@@ -343,7 +358,7 @@ class HasScope(Protocol):
 
 def scope_of(handle: HasScope) -> Scope:
     """The scope of a handle, for modules of this package."""
-    return handle._scope  # the one door
+    return handle._scope  # noqa: SLF001  # the one door
 
 
 @contextmanager

@@ -82,6 +82,11 @@ def is_classic(spark: SparkSession) -> bool:
     return hasattr(spark, "_jsparkSession")
 
 
+def java_frame(frame: DataFrame) -> Any:
+    """The JVM's side of a classic DataFrame."""
+    return frame._jdf
+
+
 def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
     """A DataFrame without rows. One that is made of Python rows, even of none, runs Python workers."""
     if not is_classic(spark):

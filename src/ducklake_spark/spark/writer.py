@@ -17,6 +17,14 @@ def is_classic(frame: Any) -> bool:
     return isinstance(frame, DataFrame) and hasattr(frame, "_jdf")
 
 
+def max_rows(frame: Any) -> int:
+    """An upper bound of the rows that the plan itself knows, or -1."""
+    if not hasattr(frame, "_jdf"):
+        return -1
+    known = frame._jdf.queryExecution().optimizedPlan().maxRows()
+    return int(known.get()) if known.isDefined() else -1
+
+
 def murmur3_of_long(frame: DataFrame, column: Column) -> Column:
     """The bucket hash of a 64-bit number, a double, a timestamp or a short decimal; 0 for NULL."""
     jvm = frame.sparkSession.sparkContext._jvm

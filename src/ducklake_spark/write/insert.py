@@ -30,6 +30,7 @@ from ducklake_spark.format.statistics import WIDE_INTEGERS, ColumnStats, geometr
 from ducklake_spark.format.types import duckdb_name, quote
 from ducklake_spark.spark import file_checks as storage
 from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
+from ducklake_spark.spark.writer import max_rows
 from ducklake_spark.workers.duckdb_encoder import FAILURE_MARK, NULL_REASON, EncodedColumn, Encoding
 from ducklake_spark.write.encoders import spark_encoder
 from ducklake_spark.write.encoders.variants import variant_column_stats
@@ -150,7 +151,7 @@ def _insert_frame(target: Target, frame: Any) -> Added:
         columns.append(column.alias(f"c{i}"))
         fields[i] = (name, travels)
     prepared = renamed.select(*columns)
-    limit, known = target.inline_limit, _max_rows(frame)
+    limit, known = target.inline_limit, max_rows(frame)
     if limit and 0 <= known <= limit:
         # As if every part could be NULL: parts of a NULL struct are, whatever its type says, and Arrow refuses that.
         loose = [F.col(f"c{i}").cast(nullable(part)).alias(f"c{i}") for i, (_, part) in enumerate(fields)]
@@ -159,14 +160,6 @@ def _insert_frame(target: Target, frame: Any) -> Added:
     if 0 <= known <= _ONE_TASK:
         prepared = prepared.coalesce(1)
     return _write_files(target, prepared, fields, limit)
-
-
-def _max_rows(frame: Any) -> int:
-    """An upper bound of the rows that the plan itself knows, or -1."""
-    if not hasattr(frame, "_jdf"):
-        return -1
-    known = frame._jdf.queryExecution().optimizedPlan().maxRows()
-    return int(known.get()) if known.isDefined() else -1
 
 
 def _places(target: Target, fields: Fields) -> dict[ColumnDef, int]:

@@ -100,7 +100,7 @@ class ChangeReader:
 
     def insertions(self, virtual: Sequence[str] = ()) -> DataFrame:
         """Rows that began in the range, as they were then."""
-        return self._shown(self._inserted(), virtual)
+        return self._shown(self.inserted(), virtual)
 
     def deletions(self, virtual: Sequence[str] = ()) -> DataFrame:
         """Rows that ended in the range, as they were until then."""
@@ -108,7 +108,7 @@ class ChangeReader:
 
     def changes(self) -> DataFrame:
         """Both, with what happened to each row: `insert`, `delete`, or an update's two images."""
-        new, old = self._inserted(), self._deleted()
+        new, old = self.inserted(), self._deleted()
         if new is None or old is None:
             kind = "insert" if old is None else "delete"
             one = new if old is None else old
@@ -122,7 +122,7 @@ class ChangeReader:
         whole = self.feed.whole
         if whole is None:
             return self._paired(new, old, [_ROW], F.lit(True))
-        real = ChangeReader(self.spark, self.store, whole)._inserted()
+        real = ChangeReader(self.spark, self.store, whole).inserted()
         assert real is not None
         is_move = F.col(_AT).isin(list(whole.rewrites))
         real = real.where(~is_move).select(F.col(_ROW).alias("changed")).distinct()
@@ -196,7 +196,7 @@ class ChangeReader:
 
     # Rows of files and of the catalog: columns c0 .., row id, snapshot of the change
 
-    def _inserted(self) -> DataFrame | None:
+    def inserted(self) -> DataFrame | None:
         feed = self.feed
         frames = []
         for way, files in self._ways(feed.inserted):

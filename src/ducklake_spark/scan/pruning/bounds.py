@@ -79,23 +79,23 @@ def _exactness(kind: str, data_type: DataType) -> str:
 class _Ordered:
     """Values that the database compares: all comparisons are of one form."""
 
-    def _sql(self, bound: str, operator: str, value: Any) -> Fragment | None:
+    def sql_of(self, bound: str, operator: str, value: Any) -> Fragment | None:
         raise NotImplementedError
 
     def below(self, bound: str, value: Any) -> Fragment | None:
-        return self._sql(bound, "<", value)
+        return self.sql_of(bound, "<", value)
 
     def at_most(self, bound: str, value: Any) -> Fragment | None:
-        return self._sql(bound, "<=", value)
+        return self.sql_of(bound, "<=", value)
 
     def above(self, bound: str, value: Any) -> Fragment | None:
-        return self._sql(bound, ">", value)
+        return self.sql_of(bound, ">", value)
 
     def at_least(self, bound: str, value: Any) -> Fragment | None:
-        return self._sql(bound, ">=", value)
+        return self.sql_of(bound, ">=", value)
 
     def only(self, low: str, high: str, value: Any) -> Fragment | None:
-        return _both(self._sql(low, "=", value), self._sql(high, "=", value))
+        return _both(self.sql_of(low, "=", value), self.sql_of(high, "=", value))
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class _Numbers(_Ordered):
         target = "DOUBLE" if self.exactness == "float" else "DECIMAL(65,30)"
         return f"CASE WHEN {bound} REGEXP {_PLAIN_NUMBER} THEN CAST({bound} AS {target}) END"
 
-    def _sql(self, bound: str, operator: str, value: Any) -> Fragment | None:
+    def sql_of(self, bound: str, operator: str, value: Any) -> Fragment | None:
         number = _number(value)
         if number is None or not number.is_finite():
             return None
@@ -219,7 +219,7 @@ class _Texts(_Ordered):
             return f'{bound} COLLATE "C"'
         return f"CAST({bound} AS BINARY)" if self.kind == "mysql" else bound
 
-    def _sql(self, bound: str, operator: str, value: Any) -> Fragment | None:
+    def sql_of(self, bound: str, operator: str, value: Any) -> Fragment | None:
         if not isinstance(value, str) or "\0" in value:
             return None
         place = "CAST(? AS BINARY)" if self.kind == "mysql" else "?"
@@ -246,11 +246,11 @@ class _Times(_Ordered):
     kind: str
     name: str
 
-    def _sql(self, bound: str, operator: str, value: Any) -> Fragment | None:
+    def sql_of(self, bound: str, operator: str, value: Any) -> Fragment | None:
         text = time_text(self.name, value)
         if text is None:
             return None
-        compared = _Texts(self.kind)._sql(bound, operator, text)
+        compared = _Texts(self.kind).sql_of(bound, operator, text)
         if compared is None:
             return None
         sql, params = compared

@@ -1,11 +1,12 @@
-"""MERGE INTO -> `Table.merge`."""
+"""MERGE INTO -> a merge of the engine."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from ducklake_spark.api.merge import MergeBuilder
+from ducklake_spark.engine.merge import MergeClause, run_merge
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
 from ducklake_spark.format.columns import find
 from ducklake_spark.format.names import ticked
@@ -54,25 +55,25 @@ class _Merge:
         return context.frame_of(f"{text} SELECT * FROM {context.source(node.source)}", node.ctes, node.source)
 
     def run(self) -> int:
-        builder: Any = MergeBuilder(
-            self.table,
-            self.source,
-            self._on(),
-            merge_schema=self.node.merge_schema,
-            names=(self.node.alias, self.node.source_alias),
-        )
-        builder._is_run = True  # what keeps it from being run is an error, or that nothing is to be done
-        done = False
+        on = self._on()
+        clauses = []
         for clause in self.node.clauses:
             condition = self._condition(clause)
-            if clause.action == "nothing":
-                continue
-            builder, done = self._add(builder, clause, condition), True
-        if not done:
+            if clause.action != "nothing":
+                clauses.append(self._clause(clause, condition))
+        if not clauses:
             return 0
         with self.context.running():
-            result = builder.execute()
-        return int(result.inserted + result.updated + result.deleted)
+            result = run_merge(
+                scope_of(self.context.lake),
+                (self.table.schema_name, self.table.name),
+                self.source,
+                on,
+                clauses,
+                merge_schema=self.node.merge_schema,
+                names=(self.node.alias, self.node.source_alias),
+            )
+        return result.inserted + result.updated + result.deleted
 
     def _on(self) -> str:
         node = self.node
@@ -102,21 +103,14 @@ class _Merge:
             self.passed[clause.kind].append(f"({own})" if own is not None else "true")
         return " AND ".join(parts) or None
 
-    def _add(self, builder: Any, clause: nodes.When, condition: str | None) -> Any:
-        by_kind = {
-            "matched": builder.when_matched,
-            "not matched": builder.when_not_matched,
-            "not matched by source": builder.when_not_matched_by_source,
-        }
-        when = by_kind[clause.kind](condition)
+    def _clause(self, clause: nodes.When, condition: str | None) -> MergeClause:
         if clause.action == "delete":
-            return when.delete()
+            return MergeClause(clause.kind, "delete", condition)
         if clause.action == "error":
-            values = self._raising(clause)
-            return when.insert(values) if clause.kind == "not matched" else when.update(values)
-        if clause.action == "insert":
-            return self._insert(when, clause)
-        return self._update(when, clause)
+            action = "insert" if clause.kind == "not matched" else "update"
+            return MergeClause(clause.kind, action, condition, self._raising(clause))
+        values = self._inserted(clause) if clause.action == "insert" else self._updated(clause)
+        return MergeClause(clause.kind, clause.action, condition, values)
 
     def _raising(self, clause: nodes.When) -> dict[str, Column]:
         from pyspark.sql import functions as F
@@ -128,11 +122,10 @@ class _Merge:
         kind = user_type(column.data_type, choices_of(self.context.lake.spark))
         return {quote(column.name): F.raise_error(F.lit(text)).cast(kind)}
 
-    def _update(self, when: Any, clause: nodes.When) -> Any:
+    def _updated(self, clause: nodes.When) -> dict[str, Any] | None:
+        """The new values by column; None takes every column of the source by its name."""
         if clause.assignments is None:
-            if self._is_by_name(clause):
-                return when.update_all()
-            return when.update(self._by_place("UPDATE"))
+            return None if self._is_by_name(clause) else self._by_place("UPDATE")
         values: dict[str, Any] = {}
         known = {fold(column) for column in self.table.columns}
         for assignment in clause.assignments:
@@ -148,13 +141,12 @@ class _Merge:
             if key in values:
                 raise InvalidInputError(f'The merge assigns "{".".join(path)}" twice.')
             values[key] = fitted(self.context, self.frames[clause.kind], text, Assigned(self.table, path))
-        return when.update(values)
+        return values
 
-    def _insert(self, when: Any, clause: nodes.When) -> Any:
+    def _inserted(self, clause: nodes.When) -> dict[str, Any] | None:
+        """The values of a new row by column; None takes every column of the source by its name."""
         if clause.values is None:
-            if self._is_by_name(clause):
-                return when.insert_all()
-            return when.insert(self._by_place("INSERT"))
+            return None if self._is_by_name(clause) else self._by_place("INSERT")
         if not clause.values:
             raise InvalidInputError(
                 "INSERT DEFAULT VALUES cannot stand in a MERGE: name a column and its value instead."
@@ -173,7 +165,7 @@ class _Merge:
                 values[quote(name)] = fitted(
                     self.context, self.frames["not matched"], text, Assigned(self.table, (name,))
                 )
-        return when.insert(values)
+        return values
 
     def _is_by_name(self, clause: nodes.When) -> bool:
         """Spark takes columns by name, DuckDB by place unless the clause says otherwise."""

@@ -51,27 +51,27 @@ def make_known(lake: Lake) -> Callable[[], None]:
     """
     spark: Any = lake.spark
     with _lock:
-        if not hasattr(spark, "_ducklake_lakes"):
+        if not hasattr(spark, "ducklake_lakes_"):
             plain = type(spark)
             spark.__class__ = type(plain.__name__, (plain,), _overrides(plain))
-            spark._ducklake_lakes = []
-        spark._ducklake_lakes.append(lake)
+            spark.ducklake_lakes_ = []
+        spark.ducklake_lakes_.append(lake)
 
     def undo() -> None:
         with _lock:
-            lakes = getattr(spark, "_ducklake_lakes", [])
+            lakes = getattr(spark, "ducklake_lakes_", [])
             if lake in lakes:
                 lakes.remove(lake)
-            if hasattr(spark, "_ducklake_lakes") and not lakes:
+            if hasattr(spark, "ducklake_lakes_") and not lakes:
                 spark.__class__ = type(spark).__mro__[1]
-                del spark._ducklake_lakes
+                del spark.ducklake_lakes_
 
     return undo
 
 
 def plain_sql(spark: SparkSession) -> Callable[..., DataFrame]:
     """`spark.sql` as Spark has it, for texts in which nothing is left to find."""
-    kind: Any = type(spark).__mro__[1] if hasattr(spark, "_ducklake_lakes") else type(spark)
+    kind: Any = type(spark).__mro__[1] if hasattr(spark, "ducklake_lakes_") else type(spark)
 
     def sql(*args: Any, **kwargs: Any) -> DataFrame:
         frame: DataFrame = kind.sql(spark, *args, **kwargs)
@@ -82,12 +82,12 @@ def plain_sql(spark: SparkSession) -> Callable[..., DataFrame]:
 
 def _overrides(plain: Any) -> dict[str, Any]:
     def sql(self: Any, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
-        found = None if kwargs else _query(self._ducklake_lakes, sqlQuery, args)
+        found = None if kwargs else _query(self.ducklake_lakes_, sqlQuery, args)
         frame: DataFrame = plain.sql(self, sqlQuery, args, **kwargs) if found is None else found
         return frame
 
     def table(self: Any, tableName: str) -> DataFrame:
-        found = _table(self._ducklake_lakes, tableName)
+        found = _table(self.ducklake_lakes_, tableName)
         frame: DataFrame = plain.table(self, tableName) if found is None else found
         return frame
 
@@ -96,7 +96,7 @@ def _overrides(plain: Any) -> dict[str, Any]:
         own = reader.table
 
         def table_of(tableName: str) -> DataFrame:
-            found = _table(self._ducklake_lakes, tableName)
+            found = _table(self.ducklake_lakes_, tableName)
             frame: DataFrame = own(tableName) if found is None else found
             return frame
 

@@ -1,0 +1,332 @@
+"""A merge: which rows of a table change, go or come, with one evaluation of the source."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Union
+
+import pyspark.sql.types as spark_types
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from ducklake_spark.catalog import ddl
+from ducklake_spark.engine.inserts import target_of
+from ducklake_spark.engine.reads import read
+from ducklake_spark.engine.scope import Scope
+from ducklake_spark.errors import AmbiguousMergeError, InvalidInputError, shortened
+from ducklake_spark.format.columns import find
+from ducklake_spark.format.edits import DeleteRows
+from ducklake_spark.format.names import ticked
+from ducklake_spark.format.objects import TableDef
+from ducklake_spark.spark.worker_functions import require_workers
+from ducklake_spark.write.insert import ROW_ID, Added, Target, row_count, rows_to_add
+from ducklake_spark.write.rowlevel.deletes import (
+    HIDDEN,
+    PLACE,
+    assigned_values,
+    delete_matching,
+    kept_row_id,
+    mentioned,
+    versions_to_add,
+)
+from ducklake_spark.write.rowlevel.jobs import side_by_side
+from ducklake_spark.write.rowlevel.matching import Key, Keys, facts_of, keys_of, known
+from ducklake_spark.write.schema import data_type_of
+
+if TYPE_CHECKING:
+    from ducklake_spark.catalog.transaction import Transaction
+
+Condition = Union[str, Column, None]  # noqa: UP007 - a name for readers
+TARGET, SOURCE = "target", "source"
+_CLAUSE, _COUNT, _NUMBER = "__ducklake_clause", "__ducklake_count", "__ducklake_number"
+_BROADCAST_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class MergeResult:
+    """How many rows a merge inserted, updated and deleted."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+
+@dataclass(frozen=True)
+class MergeClause:
+    """What becomes of rows of one kind."""
+
+    kind: str
+    """`matched`, `not matched` or `not matched by source`."""
+    action: str
+    """`update`, `delete` or `insert`."""
+    condition: Condition
+    values: Mapping[str, Any] | None = None
+    """None takes every column of the source by its name."""
+
+
+def run_merge(
+    scope: Scope,
+    name: tuple[str, str],
+    source: Any,
+    on: str | Column,
+    clauses: Sequence[MergeClause],
+    *,
+    merge_schema: bool = False,
+    names: tuple[str, str] = (TARGET, SOURCE),
+) -> MergeResult:
+    """Merges a DataFrame into a table, as one statement.
+
+    Args:
+        scope: The lake.
+        name: The table's schema and its own name.
+        source: The DataFrame.
+        on: When a row of the source matches one of the target.
+        clauses: What is done; for each row the first one whose condition holds.
+        merge_schema: Add columns that only the source has.
+        names: What condition and values call the target and the source.
+
+    Raises:
+        AmbiguousMergeError: Two rows of the source would change one row of the target.
+    """
+
+    def run(tx: Transaction) -> MergeResult:
+        table = ddl.get_table(tx, ddl.get_schema(tx, name[0]), name[1])
+        return _Run(scope, tx, table, source, on, clauses, merge_schema=merge_schema, names=names).run()
+
+    return scope.statement(run)
+
+
+class _Run:
+    def __init__(
+        self,
+        scope: Scope,
+        tx: Transaction,
+        table: TableDef,
+        source: Any,
+        on: str | Column,
+        clauses: Sequence[MergeClause],
+        *,
+        merge_schema: bool,
+        names: tuple[str, str],
+    ) -> None:
+        self.scope, self.tx, self.table, self.clauses = scope, tx, table, clauses
+        self.target_name, self.source_name = names
+        if merge_schema:
+            self._add_columns(source)
+        self._check_sources(source)
+        self.on = F.expr(on) if isinstance(on, str) else on
+        self.matched: Any | None = None
+        """The numbers of rows of the source that match one of the target, where a scan found them already."""
+        self.names = source.columns
+        texts = [part for clause in clauses for part in (clause.condition, clause.values)]
+        self.frame = read(scope, tx, self.table, (*HIDDEN, *mentioned(on, texts))).alias(self.target_name)
+        keys = self.keys = keys_of(self.frame, source.alias(self.source_name), self.on, names)
+        # Evaluated once: a source that gives other rows each time cannot tear the merge.
+        self.source, self.is_small, facts = _kept(source, keys)
+        self.source = self.source.alias(self.source_name)
+        can_match = facts.condition(self.target_name)
+        self.candidates = self.frame if can_match is None else self.frame.where(can_match)
+        """The rows of the target that a row of the source can match."""
+
+    def _of_target(self, column: str) -> Column:
+        return F.col(f"{ticked(self.target_name)}.{column}")
+
+    def _of_source(self, column: str) -> Column:
+        return F.col(f"{ticked(self.source_name)}.{column}")
+
+    def _add_columns(self, source: Any) -> None:
+        for part in source.schema.fields:
+            if find(self.table.columns, part.name) is None:
+                kind = data_type_of(part.dataType)
+                ddl.add_column(self.tx, self.table, (part.name,), kind, has_rows=lambda _: False)
+                found = self.tx.table_of(self.table.table_id)
+                assert found is not None
+                self.table = found
+
+    def _check_sources(self, source: Any) -> None:
+        if any(clause.action in ("update", "insert") and clause.values is None for clause in self.clauses):
+            for name in source.columns:
+                if find(self.table.columns, name) is None:
+                    raise InvalidInputError(
+                        f'The source of the merge has a column "{name}" that table "{self.table.name}" does not have. '
+                        "Drop it, name the values, or merge with merge_schema=True."
+                    )
+
+    def run(self) -> MergeResult:
+        changes = self._changes()
+        if changes is None:
+            inserted = self._inserted()
+            replaced: tuple[list[Added], DeleteRows | None, int] = ([], None, 0)
+        else:
+            _, (replaced, inserted) = side_by_side(
+                lambda: self._require_single(changes),
+                lambda: side_by_side(lambda: self._replaced(changes), self._inserted),
+            )
+        added, deletes, count = replaced
+        for change in (deletes, *added, *inserted):
+            if change is not None:
+                self.tx.apply(change)
+        updated = sum(map(row_count, added))
+        return MergeResult(sum(map(row_count, inserted)), updated, count - updated)
+
+    def _replaced(self, changes: Any) -> tuple[list[Added], DeleteRows | None, int]:
+        """The new versions of changed rows, the deletes of the old ones, and how many those are."""
+        updates = [i for i, clause in enumerate(self.clauses) if clause.action == "update"]
+        target = target_of(self.scope, self.tx, self.table, has_row_ids=True)
+        added, (deletes, count) = side_by_side(
+            lambda: (
+                versions_to_add(
+                    target,
+                    changes.where(F.col(_CLAUSE).isin(updates)).drop(_CLAUSE),
+                    lambda: self.scope.spark,
+                )
+                if updates
+                else []
+            ),
+            lambda: delete_matching(target, changes),
+        )
+        return added, deletes, count
+
+    def _to_add(self, target: Target, rows: Any) -> Added:
+        return rows_to_add(target, rows, lambda: self.scope.spark)
+
+    def _changes(self) -> Any | None:
+        """The rows of the target that change, with their new values and the number of their clause."""
+        kinds = {clause.kind for clause in self.clauses}
+        parts = []
+        if "matched" in kinds:
+            # One scan for both: which rows of the target change, and which rows of the source are new.
+            every = "not matched" in kinds
+            parts.append(
+                self._changed(self.candidates.join(self.source, self.on, "inner"), "matched", every=every)
+            )
+        if "not matched by source" in kinds:
+            parts.append(
+                self._changed(self.frame.join(self.source, self.on, "left_anti"), "not matched by source")
+            )
+        if not parts:
+            return None
+        require_workers(self.frame.sparkSession)
+        found = functools.reduce(lambda one, other: one.unionByName(other), parts).localCheckpoint()
+        if {"matched", "not matched"} <= kinds:
+            self.matched = found.where(F.col(_NUMBER).isNotNull()).select(F.col(_NUMBER).alias(_COUNT))
+        return found.where(F.col(_CLAUSE).isNotNull()).drop(_NUMBER)
+
+    def _changed(self, rows: Any, kind: str, *, every: bool = False) -> Any:
+        """Rows with new values; with `every`, those without a clause too, as mere numbers of the source's row."""
+        clause = self._clause_of(kind)
+        number = self._of_source(_NUMBER) if every else F.lit(None).cast("long")
+        columns = []
+        for column in self.table.columns:
+            value = self._of_target(ticked(column.name))
+            for i, each in enumerate(self.clauses):
+                if each.kind == kind and each.action == "update":
+                    new = self._assigned(each).get(column.name)
+                    if new is not None:
+                        value = F.when(F.col(_CLAUSE) == i, new).otherwise(value)
+            value = F.when(F.col(_CLAUSE).isNotNull(), value) if every else value
+            columns.append(value.alias(column.name))
+        kept = kept_row_id(*(self._of_target(name) for name in HIDDEN)).alias(ROW_ID)
+        hidden = [self._of_target(name).alias(name) for name in HIDDEN]
+        found = rows.withColumn(_CLAUSE, clause)
+        found = found if every else found.where(F.col(_CLAUSE).isNotNull())
+        return found.select(*columns, kept, *hidden, F.col(_CLAUSE), number.alias(_NUMBER))
+
+    def _clause_of(self, kind: str) -> Column:
+        chosen = F.lit(None).cast("int")
+        for i, clause in reversed(list(enumerate(self.clauses))):
+            if clause.kind == kind:
+                holds = clause.condition
+                test = F.lit(True) if holds is None else F.expr(holds) if isinstance(holds, str) else holds
+                chosen = F.when(test, F.lit(i)).otherwise(chosen)
+        return chosen
+
+    def _assigned(self, clause: MergeClause) -> dict[str, Column]:
+        if clause.values is not None:
+            return assigned_values(clause.values, self.table, prefix=ticked(self.target_name))
+        return {
+            column.name: self._of_source(ticked(name))
+            for name in self.names
+            if (column := find(self.table.columns, name)) is not None
+        }
+
+    def _require_single(self, changes: Any) -> None:
+        matched = [clause for clause in self.clauses if clause.kind == "matched"]
+        if len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None:
+            return  # deleting a row twice is deleting it
+        twice = (
+            changes.groupBy(*PLACE)
+            .agg(F.count(F.lit(1)).alias(_COUNT))
+            .where(F.col(_COUNT) > 1)
+            .limit(1)
+            .collect()
+        )
+        if twice:
+            shown = self._shown_row([twice[0][name] for name in PLACE])
+            raise AmbiguousMergeError(
+                f'The merge into "{self.table.name}" is ambiguous: {twice[0][_COUNT]} rows of the source match one '
+                f"row of the target ({shown}) and would change it. Make the source unique, or narrow the condition."
+            )
+
+    def _shown_row(self, place: list[Any]) -> str:
+        """The row of the target that is there, by the columns that the merge compares, else by its first ones."""
+        compared = dict.fromkeys(key.target for key in self.keys)
+        names = list(compared or (column.name for column in self.table.columns))[:3]
+        is_there = functools.reduce(
+            lambda one, other: one & other,
+            (
+                self._of_target(name).eqNullSafe(F.lit(value))
+                for name, value in zip(PLACE, place, strict=True)
+            ),
+        )
+        columns = [self._of_target(ticked(name)).alias(f"c{i}") for i, name in enumerate(names)]
+        row = self.frame.where(is_there).select(*columns).first()
+        return ", ".join(
+            f"{name} = {shortened(repr(value), 40)}" for name, value in zip(names, row or (), strict=False)
+        )
+
+    def _inserted(self) -> list[Added]:
+        clauses = [(i, clause) for i, clause in enumerate(self.clauses) if clause.kind == "not matched"]
+        if not clauses:
+            return []
+        matched = self.matched
+        if matched is None:
+            # By number: so the table is joined with the source, which may be small, and not the source with the table.
+            matched = self.candidates.join(self.source, self.on, "inner")
+            matched = matched.select(self._of_source(_NUMBER).alias(_COUNT))
+        matched = matched.distinct()
+        matched = F.broadcast(matched) if self.is_small else matched
+        rows = self.source.join(matched, self._of_source(_NUMBER) == F.col(_COUNT), "left_anti")
+        rows = rows.withColumn(_CLAUSE, self._clause_of("not matched"))
+        rows = rows.where(F.col(_CLAUSE).isNotNull())
+        rows = (rows if len(clauses) == 1 else rows.localCheckpoint()).alias(self.source_name)
+        added = []
+        for i, clause in clauses:
+            chosen = rows.where(F.col(_CLAUSE) == i)
+            if clause.values is None:
+                columns = [self._of_source(ticked(name)).alias(name) for name in self.names]
+            else:
+                values = assigned_values(clause.values, self.table, prefix=ticked(self.source_name))
+                columns = [value.alias(name) for name, value in values.items()]
+            added.append(self._to_add(target_of(self.scope, self.tx, self.table), chosen.select(*columns)))
+        return added
+
+
+def _kept(source: Any, keys: tuple[Key, ...]) -> tuple[Any, bool, Keys]:
+    """The rows of a source with numbers, evaluated once; whether they are few enough to be sent to the table; keys."""
+    kept = source.withColumn(_NUMBER, F.monotonically_increasing_id()).localCheckpoint()
+    facts = known(keys, kept.agg(*facts_of(keys, _NUMBER)).first())
+    width = sum(_width(part.dataType) for part in source.schema.fields)
+    is_small = facts.count * width <= _BROADCAST_BYTES
+    return (F.broadcast(kept) if is_small else kept), is_small, facts
+
+
+def _width(data_type: spark_types.DataType) -> int:
+    """About how many bytes a value takes."""
+    if isinstance(data_type, (spark_types.ArrayType, spark_types.MapType)):
+        return 200
+    if isinstance(data_type, spark_types.StructType):
+        return sum(_width(part.dataType) for part in data_type.fields)
+    return 40 if isinstance(data_type, (spark_types.StringType, spark_types.BinaryType)) else 8
