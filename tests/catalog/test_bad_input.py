@@ -1005,7 +1005,7 @@ def test_sort_keys_that_are_good(lake: Lake) -> None:
     [
         ("data_inlining_row_limit", [-1, "x", 1.5, True, None, 2**64, "", "²"]),
         ("parquet_compression", ["lzo", 5, None, ""]),
-        ("parquet_compression_level", [-1, "abc", None]),
+        ("parquet_compression_level", [-1, "abc", None, 23, True, 1.5]),
         ("parquet_version", [3, 0, "V3", None]),
         ("parquet_row_group_size", [0, -5, None]),
         ("parquet_row_group_size_bytes", ["0", "1 XB", "", ".", "-1MB", "1..5MB", None, True, "9999999TB"]),

@@ -31,6 +31,23 @@ class DataFile:
     row_id_start: int | None = None
 
 
+def joined(files: Sequence[DataFile], columns: Sequence[ColumnDef]) -> DataFile:
+    """One file that has the rows of several of one partition; its sizes are not known yet."""
+    types = {node.column_id: node.type for column in columns for node in column.walk()}
+    found: dict[int, list[ColumnStats]] = {}
+    for stats in (each for file in files for each in file.columns):
+        found.setdefault(stats.column_id, []).append(stats)
+    return replace(
+        files[0],
+        record_count=sum(file.record_count for file in files),
+        columns=tuple(
+            merge_files(parts, types[column_id])
+            for column_id, parts in found.items()
+            if len(parts) == len(files)
+        ),
+    )
+
+
 @dataclass(frozen=True)
 class InlineBatch:
     """Rows for the catalog: one text or plain value per column, in the encoding of the catalog database."""

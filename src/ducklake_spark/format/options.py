@@ -14,6 +14,9 @@ from ducklake_spark.format.types import Scalar
 
 DEFAULT_INLINING_LIMIT = 10
 DEFAULT_TARGET_FILE_SIZE = 536870912
+HIGHEST_LEVEL = 22
+_SETTINGS_FIRST = frozenset({"target_file_size"})
+"""Options that a setting of the session overrides, as in the extension; the others override it."""
 
 _UNITS = {"": 1, "b": 1, "bytes": 1}
 for _power, _letter in enumerate("kmgt", start=1):
@@ -36,6 +39,13 @@ def _positive(key: str, value: Any) -> str:
     if text == "0":
         raise _bad(key, value, "a whole number from 1 on")
     return text
+
+
+def _level(key: str, value: Any) -> str:
+    text = str(value).strip()
+    if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,2}", text) or int(text) > HIGHEST_LEVEL:
+        raise _bad(key, value, f"a level of zstd from 0 to {HIGHEST_LEVEL}")
+    return str(int(text))
 
 
 def _boolean(key: str, value: Any) -> str:
@@ -127,7 +137,7 @@ OPTIONS: Mapping[str, OptionDef] = {
     "parquet_compression": OptionDef(
         f"Compression algorithm for Parquet files ({', '.join(_CODECS)})", _one_of(*_CODECS)
     ),
-    "parquet_compression_level": OptionDef("Compression level for Parquet files", _count),
+    "parquet_compression_level": OptionDef("Compression level for Parquet files", _level),
     "parquet_row_group_size": OptionDef("Number of rows per row group in Parquet files", _positive),
     "parquet_row_group_size_bytes": OptionDef("Number of bytes per row group in Parquet files", _size),
     "parquet_version": OptionDef("Parquet format version (1 or 2)", _version),
@@ -215,7 +225,9 @@ class Options:
         return Options({**self.stored, **pending}, self.attached) if pending else self
 
     def get(self, key: str, *, schema_id: int | None = None, table_id: int | None = None) -> str | None:
-        """The value in force: of the table, its schema, the lake, else what `attach()` was given."""
+        """The value in force: of the table, its schema, the lake, else what `attach()` or SET gave."""
+        if key in _SETTINGS_FIRST and key in self.attached:
+            return self.attached[key]
         for scope, scope_id in (("table", table_id), ("schema", schema_id)):
             if scope_id is not None and (key, scope, scope_id) in self.stored:
                 return self.stored[key, scope, scope_id]

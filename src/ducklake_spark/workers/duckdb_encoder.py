@@ -79,18 +79,11 @@ class Encoding:
             yield pa.record_batch([pa.array([""]), pa.array([few])], schema=RESULT)
             return
         with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as scratch:
-            connection = duckdb.connect(
-                ":memory:", config={"threads": 1, "temp_directory": scratch, "preserve_insertion_order": True}
-            )
-            connection.execute("SET TimeZone = 'UTC'")
-            if self.keys:
-                register(connection)
-            # Each attempt of a task has a folder of its own, so that one which is repeated leaves nothing behind.
-            # Not `makedirs`: the folder of the job is gone when the driver has given up.
-            staging = os.path.join(self.folder, f"task-{uuid.uuid4()}")
-            os.mkdir(staging)
+            connection = self._connect(scratch)
+            staging = self._staging()
             try:
-                for path, info in self._write(connection, source, staging):
+                connection.register("arriving", source.reader())
+                for path, info in self._write(connection, "arriving", staging):
                     yield pa.record_batch([pa.array([path]), pa.array([json.dumps(info)])], schema=RESULT)
             except duckdb.Error as error:
                 shutil.rmtree(staging, ignore_errors=True)
@@ -107,6 +100,37 @@ class Encoding:
             finally:
                 connection.close()
 
+    def again(self, paths: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
+        """Writes the rows of files once more, together; the columns are those of the files."""
+        with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as scratch:
+            connection = self._connect(scratch)
+            try:
+                listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+                # One after the other, in this order.
+                source = f"read_parquet([{listed}], hive_partitioning = false)"
+                return list(self._write(connection, source, self._staging()))
+            finally:
+                connection.close()
+
+    def _connect(self, scratch: str) -> duckdb.DuckDBPyConnection:
+        # DuckDB counts the bytes of a row group only where it need not keep the order; one thread keeps it anyway.
+        is_ordered = not any(option.startswith("ROW_GROUP_SIZE_BYTES") for option in self.copy_options)
+        connection = duckdb.connect(
+            ":memory:",
+            config={"threads": 1, "temp_directory": scratch, "preserve_insertion_order": is_ordered},
+        )
+        connection.execute("SET TimeZone = 'UTC'")
+        if self.keys:
+            register(connection)
+        return connection
+
+    def _staging(self) -> str:
+        # Each attempt of a task has a folder of its own, so that one which is repeated leaves nothing behind.
+        # Not `makedirs`: the folder of the job is gone when the driver has given up.
+        staging = os.path.join(self.folder, f"task-{uuid.uuid4()}")
+        os.mkdir(staging)
+        return staging
+
     def _select(self, source: str) -> str:
         parts = [f"{_guarded(column)} AS {_quote(column.name)}" for column in self.columns]
         inner = f"SELECT {', '.join(parts)} FROM {source}"
@@ -116,9 +140,9 @@ class Encoding:
         return text + (f" ORDER BY {', '.join(order)}" if order else "")
 
     def _write(
-        self, connection: duckdb.DuckDBPyConnection, source: _Source, staging: str
+        self, connection: duckdb.DuckDBPyConnection, source: str, staging: str
     ) -> Iterator[tuple[str, dict[str, Any]]]:
-        connection.register("arriving", source.reader())
+        """Writes what a relation holds; says of each file where it is and what it has."""
         options = ["FORMAT parquet", "RETURN_STATS", "APPEND", "FILENAME_PATTERN 'ducklake-{uuidv7}'"]
         options.append("GEOPARQUET_VERSION 'NONE'")  # Parquet's own geometry, as in the reference's files
         options += [f"FIELD_IDS {self.field_ids}", *self.copy_options]
@@ -127,9 +151,9 @@ class Encoding:
         else:
             options.append(f"FILE_SIZE_BYTES {self.target_file_size}")
         target = staging.replace("'", "''")
-        select = self._select("arriving")
+        select = self._select(source)
         if self.variants:
-            connection.execute(f"CREATE TEMP TABLE held AS {self._select('arriving')}")
+            connection.execute(f"CREATE TEMP TABLE held AS {select}")
             select = "SELECT * FROM held"
             unshredded = self._unshredded(connection)
             if unshredded:

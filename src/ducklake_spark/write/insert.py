@@ -22,17 +22,20 @@ from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.errors import DuckLakeError, FileError, InvalidInputError, did_you_mean, shortened
 from ducklake_spark.format import duckdb_sql, paths
 from ducklake_spark.format.columns import ColumnDef, find
-from ducklake_spark.format.data import DataFile
+from ducklake_spark.format.data import DataFile, joined
 from ducklake_spark.format.edits import InlineRows, InsertFiles
 from ducklake_spark.format.objects import SchemaDef, TableDef, is_local, uuid7
-from ducklake_spark.format.options import DEFAULT_TARGET_FILE_SIZE
+from ducklake_spark.format.options import DEFAULT_TARGET_FILE_SIZE, HIGHEST_LEVEL
 from ducklake_spark.format.statistics import WIDE_INTEGERS, ColumnStats, geometry_stats
 from ducklake_spark.format.types import duckdb_name, quote
 from ducklake_spark.spark import file_checks as storage
 from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
-from ducklake_spark.spark.writer import max_rows
+from ducklake_spark.spark.writer import in_own_session, is_classic, max_rows
+from ducklake_spark.workers import parquet_concat as concat
 from ducklake_spark.workers.duckdb_encoder import FAILURE_MARK, NULL_REASON, EncodedColumn, Encoding
+from ducklake_spark.workers.packing import Packing, WrittenFile
 from ducklake_spark.write.encoders import spark_encoder
+from ducklake_spark.write.encoders.packing import Packed, pack
 from ducklake_spark.write.encoders.variants import variant_column_stats
 from ducklake_spark.write.expressions import carried, check_assignable, nullable, stored_sql
 from ducklake_spark.write.inline import inline_rows, misfit_error, not_null_error
@@ -114,6 +117,7 @@ def rows_to_add(target: Target, source: Any, spark: Callable[[], SparkSession]) 
             f'Cannot write rows to table "{target.table.name}": its lake is encrypted, and writing to it needs a later '
             "version. Write with DuckDB."
         )
+    _require_level(target)
     if isinstance(source, DataFrame) or type(source).__module__.startswith("pyspark.sql.connect"):
         return _insert_frame(target, source)
     if not isinstance(source, LocalRows):
@@ -250,9 +254,16 @@ def _encoding(
         EncodedColumn(column.name, value, not column.nulls_allowed, _arriving(places.get(column.column_id)))
         for column, value in zip(table.columns, _values(target, fields, partial), strict=True)
     )
-    field_ids = [_field_id(column) for column in table.columns]
     if target.has_row_ids:
         columns += (EncodedColumn(ROW_ID, f"CAST({_row_id_column(fields)} AS BIGINT)"),)
+    return replace(_file_encoding(target, columns, folder), inline_limit=limit)
+
+
+def _file_encoding(target: Target, columns: tuple[EncodedColumn, ...], folder: str) -> Encoding:
+    """How rows with these values of the table's columns become files."""
+    table = target.table
+    field_ids = [_field_id(column) for column in table.columns]
+    if target.has_row_ids:
         field_ids.append(f"'{ROW_ID}': {_ROW_ID_FIELD}")
     order: tuple[str, ...] = ()
     if table.sorting is not None and target.option("sort_on_insert") != "false":
@@ -271,7 +282,6 @@ def _encoding(
         hive_folders=target.option("hive_file_pattern") != "false",
         copy_options=_copy_options(target),
         target_file_size=size,
-        inline_limit=limit,
         counted=tuple(column.name for column in table.columns if column.type in _COUNTED),
         variants=tuple(column.name for column in table.columns if column.type == "variant"),
     )
@@ -300,15 +310,31 @@ def _field_id(column: ColumnDef) -> str:
     return f"{name}: {{__duckdb_field_id: {column.column_id}, {inner}}}"
 
 
+def _require_level(target: Target) -> None:
+    """Refuses a compression level that the table's codec does not take; the extension does so for each insert."""
+    level, codec = (
+        target.option("parquet_compression_level"),
+        target.option("parquet_compression") or "snappy",
+    )
+    if level is not None and (codec != "zstd" or int(level) > HIGHEST_LEVEL):
+        raise InvalidInputError(
+            f'Cannot write to table "{target.table.name}": parquet_compression_level is {level}, and '
+            f"parquet_compression is {codec}. Only zstd has levels, from 0 to {HIGHEST_LEVEL}: set "
+            "parquet_compression to zstd."
+        )
+
+
 def _copy_options(target: Target) -> tuple[str, ...]:
     options = [f"COMPRESSION {target.option('parquet_compression') or 'snappy'}"]
     level = target.option("parquet_compression_level")
-    if level is not None and target.option("parquet_compression") == "zstd":
+    if level is not None:
         options.append(f"COMPRESSION_LEVEL {int(level)}")
     if target.option("parquet_version") is not None:
         options.append(f"PARQUET_VERSION {target.option('parquet_version')}")
     if target.option("parquet_row_group_size") is not None:
         options.append(f"ROW_GROUP_SIZE {int(target.option('parquet_row_group_size') or 0)}")
+    if target.option("parquet_row_group_size_bytes") is not None:
+        options.append(f"ROW_GROUP_SIZE_BYTES {int(target.option('parquet_row_group_size_bytes') or 0)}")
     return tuple(options)
 
 
@@ -342,29 +368,82 @@ def _write_files(target: Target, prepared: Any, fields: Fields, limit: int) -> A
         values = dict(
             zip((column.column_id for column in table.columns), _values(target, fields), strict=True)
         )
-        rows, few = _split(_run(target, together(table, prepared, places, values), encoding))
+        dealt = together(table, prepared, places, values)
+        if encoding.keys and is_classic(prepared):
+            dealt = in_own_session(dealt, spark_encoder.rebalancing(encoding.target_file_size))
+        rows, few = _split(_run(target, dealt, encoding))
         if few is not None and not rows and few.num_rows <= limit:
             return _inline(target, few, fields)
         if few is not None:
             whole = replace(encoding, inline_limit=0)
             rows += _explained(target, lambda: list(_results(whole(few.to_batches()))))
-        return _added_files(target, rows)
+        return _packed_files(target, rows, job, prepared)
+
+
+def _packed_files(target: Target, rows: Iterable[tuple[str, str]], job: str, frame: Any) -> Added:
+    """The files of workers, packed and described."""
+    infos = {path: json.loads(info) for path, info in rows}
+    written = [
+        WrittenFile(path, info["rows"], info["size"], tuple(info["values"])) for path, info in infos.items()
+    ]
+    files = []
+    for packed in _packed(target, written, job, frame):
+        first = infos[packed.files[0].path]
+        if packed.info is not None:
+            placed = {"values": first["values"], "folder": first["folder"]}
+            files.append(_registered(target, packed.path, json.loads(packed.info) | placed))
+        elif packed.footer_size is None:
+            files.append(_registered(target, packed.path, first))
+        else:
+            parts = [_described(target, file.path, infos[file.path]) for file in packed.files]
+            whole = replace(
+                joined(parts, target.table.columns),
+                file_size_bytes=packed.size,
+                footer_size=packed.footer_size,
+            )
+            files.append(_moved(target, packed.path, whole))
+    return InsertFiles(target.table, tuple(files)) if files else None
+
+
+def _packed(target: Target, files: Sequence[WrittenFile], job: str, frame: Any) -> list[Packed]:
+    is_partitioned = any(file.partition for file in files)
+    if target.option("per_thread_output") == "true" and not is_partitioned:
+        return [Packed((file,), file.path) for file in files]
+    columns = tuple(EncodedColumn(column.name, quote(column.name)) for column in target.table.columns)
+    if target.has_row_ids:
+        columns += (EncodedColumn(ROW_ID, ROW_ID),)
+    encoding = replace(_file_encoding(target, columns, job), keys=())
+    return pack(Packing(encoding, encoding.target_file_size, bool(encoding.order_by)), files, frame)
 
 
 def _write_by_spark(target: Target, planned: spark_encoder.SparkWrite, job: str, limit: int) -> Added:
-    written = _explained(target, lambda: spark_encoder.write(planned, job))
-    if limit and written and sum(file.rows for file in written) <= limit:
-        few = spark_encoder.rows_of(written, target.table)
+    paths = _explained(target, lambda: spark_encoder.write(planned, job))
+    counted = {path: concat.row_count(path) for path in paths}
+    paths = [path for path in paths if counted[path]]
+    if limit and paths and sum(counted.values()) <= limit:
+        few = spark_encoder.rows_of(paths, target.table)
         row_ids = tuple(few.column(few.num_columns - 1).to_pylist()) if target.has_row_ids else ()
         batch = inline_rows(
             target.table, few, [f"c{i}" for i in range(len(target.table.columns))], target.tx.store.kind
         )
         return InlineRows(target.table, replace(batch, row_ids=row_ids) if row_ids else batch)
+    written = [
+        WrittenFile(path, counted[path], os.path.getsize(path), _task_partition(path, job)) for path in paths
+    ]
+    packed = _packed(target, written, job, planned.frame)
     hive = target.option("hive_file_pattern") != "false"
+    # Of one that was written again, the encoder knows all but the partition.
+    known = spark_encoder.described(target.table, [each.path for each in packed])
     files = []
-    for file in written:
+    for each in packed:
+        file = known[each.path]
+        folder = file.folder if hive else ""
+        if each.info is not None:
+            info = json.loads(each.info) | {"values": list(file.partition_values), "folder": folder}
+            files.append(_registered(target, each.path, info))
+            continue
         described = DataFile(
-            path=(file.folder if hive else "") + f"ducklake-{uuid7()}.parquet",
+            path=f"{folder}ducklake-{uuid7()}.parquet",
             path_is_relative=True,
             record_count=file.rows,
             file_size_bytes=file.size,
@@ -374,6 +453,12 @@ def _write_by_spark(target: Target, planned: spark_encoder.SparkWrite, job: str,
         )
         files.append(_moved(target, file.path, described))
     return InsertFiles(target.table, tuple(files)) if files else None
+
+
+def _task_partition(path: str, job: str) -> tuple[str, ...]:
+    """Which partition a file of Spark is of, by the folder that Spark made for it."""
+    folder = os.path.relpath(os.path.dirname(path), job)
+    return () if folder == "." else (folder,)
 
 
 def _row_size(target: Target) -> float | None:
@@ -475,7 +560,11 @@ def _failure(error: BaseException) -> dict[str, Any] | None:
 
 def _registered(target: Target, path: str, info: Mapping[str, Any]) -> DataFile:
     """Moves a file that a worker wrote to its place and describes it."""
-    described = DataFile(
+    return _moved(target, path, _described(target, path, info))
+
+
+def _described(target: Target, path: str, info: Mapping[str, Any]) -> DataFile:
+    return DataFile(
         path=info["folder"] + os.path.basename(path),
         path_is_relative=True,
         record_count=info["rows"],
@@ -484,7 +573,6 @@ def _registered(target: Target, path: str, info: Mapping[str, Any]) -> DataFile:
         columns=tuple(_column_stats(target.table, info)),
         partition_values=tuple(info["values"]),
     )
-    return _moved(target, path, described)
 
 
 def _moved(target: Target, path: str, file: DataFile) -> DataFile:

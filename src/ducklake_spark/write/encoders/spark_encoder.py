@@ -21,6 +21,7 @@ from ducklake_spark.format import duckdb_sql
 from ducklake_spark.format.columns import ColumnDef, find
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import TableDef
+from ducklake_spark.format.options import DEFAULT_TARGET_FILE_SIZE
 from ducklake_spark.format.statistics import ColumnStats
 from ducklake_spark.format.types import Decimal, Struct, duckdb_name, quote
 from ducklake_spark.spark import writer as jvm
@@ -50,6 +51,7 @@ _CODECS = {
     "uncompressed": "uncompressed",
     "gzip": "gzip",
     "zstd": "zstd",
+    "lz4": "lz4_raw",  # as the extension takes it
     "lz4_raw": "lz4_raw",
 }
 _SETTINGS = {
@@ -60,8 +62,6 @@ _SETTINGS = {
     "spark.sql.sources.commitProtocolClass": (
         "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
     ),
-    # What brings the rows of a partition together splits what is skewed only in an adaptive plan.
-    "spark.sql.adaptive.enabled": "true",
 }
 _OPTIONS = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
@@ -70,7 +70,16 @@ _OPTIONS = {
     "parquet.statistics.truncate.length": "1024",
 }
 _LARGEST_SHUFFLE = 256 * 1024 * 1024
+_PIECES = 4
+"""Into how many pieces a file of the target size is cut, as rows are not all as large as those before them."""
 _PART = re.compile(r"part-(\d+)-.*?(?:\.c|-c)(\d+)")
+
+
+def rebalancing(target_file_size: int) -> dict[str, str]:
+    """Settings with which rows that are dealt by partition end in few tasks, but not in one that takes too long."""
+    size = str(min(target_file_size, _LARGEST_SHUFFLE))
+    # What brings the rows of a partition together splits what is skewed only in an adaptive plan.
+    return {"spark.sql.adaptive.enabled": "true", "spark.sql.adaptive.advisoryPartitionSizeInBytes": size}
 
 
 @dataclass(frozen=True)
@@ -232,15 +241,18 @@ def plan(
         assert stored is not None
         if column.children or key_column(frame, F.lit(None).cast(stored), key, column) is None:
             return None
-    size = int(option("target_file_size") or 0)
-    return SparkWrite(table, frame, tuple(columns), order, options, size, row_size() or _row_bytes(table))
+    size = int(option("target_file_size") or DEFAULT_TARGET_FILE_SIZE)
+    known = row_size()
+    # Rather too many files than too large ones: what is small is joined afterwards.
+    per_row = _row_bytes(table) if known is None else _PIECES * known
+    return SparkWrite(table, frame, tuple(columns), order, options, size, per_row)
 
 
 def _row_bytes(table: TableDef) -> float:
-    """A guess of what a row takes in a file, before there are files to learn from."""
+    """A guess, rather too high, of what a row takes in a file, before there are files to learn from."""
     widths = {
-        "varchar": 12,
-        "blob": 24,
+        "varchar": 120,
+        "blob": 240,
         "boolean": 1,
         "int8": 1,
         "int16": 2,
@@ -259,7 +271,7 @@ def _write_options(frame: DataFrame, option: Any) -> dict[str, str] | None:
         return None
     options = {**_OPTIONS, "compression": codec}
     level = option("parquet_compression_level")
-    if level is not None and codec == "zstd":
+    if level is not None:
         options["parquet.compression.codec.zstd.level"] = level
     if option("parquet_version") == "V2":
         options["parquet.writer.version"] = "v2"
@@ -292,8 +304,8 @@ def _order(table: TableDef, option: Any) -> tuple[Column, ...] | None:
     return tuple(order)
 
 
-def write(planned: SparkWrite, job: str) -> list[SparkFile]:
-    """Writes the rows below the folder of a job, and says what was written; the files stay there."""
+def write(planned: SparkWrite, job: str) -> list[str]:
+    """Writes the rows below the folder of a job. The paths of the files are in the order of the rows."""
     table, frame = planned.table, planned.frame
     # What the optimizer finds to be never NULL becomes a required column of the file; the format has optional ones.
     # This always holds, and the optimizer cannot know it.
@@ -315,19 +327,12 @@ def write(planned: SparkWrite, job: str) -> list[SparkFile]:
         values = values.withColumns(helpers).hint("rebalance", SHUFFLE_PARTITIONS, *names)
     if planned.order:
         values = values.sortWithinPartitions(*names, *planned.order)
-    target = planned.target_file_size or 512 * 1024 * 1024
-    settings = {
-        **_SETTINGS,
-        "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(min(target, _LARGEST_SHUFFLE)),
-    }
+    target = planned.target_file_size
+    settings = {**_SETTINGS, **rebalancing(target)}
     writer = jvm.in_own_session(values, settings).write.mode("append").options(**planned.options)
     writer = writer.option("maxRecordsPerFile", max(1, int(target / planned.bytes_per_row)))
     (writer.partitionBy(*names) if names else writer).parquet(job)
-    return _written(table, job)
-
-
-def _written(table: TableDef, job: str) -> list[SparkFile]:
-    paths = sorted(
+    return sorted(
         (
             os.path.join(folder, name)
             for folder, _, names in os.walk(job)
@@ -336,22 +341,25 @@ def _written(table: TableDef, job: str) -> list[SparkFile]:
         ),
         key=_place,
     )
+
+
+def described(table: TableDef, paths: Sequence[str]) -> dict[str, SparkFile]:
+    """What files hold, by their path."""
     if not paths:
-        return []
+        return {}
     keys = encoded_keys(table)
     with duckdb.connect(":memory:") as connection:
         connection.execute("SET TimeZone = 'UTC'")
         footers = read_footers(connection, paths, table.columns)
         values = _partition_values(connection, table, paths)
-    files = []
+    files = {}
     for path in paths:
         footer: Footer = footers[path]
-        if footer.rows:
-            found = values.get(path, ())
-            folder = hive_folder(keys, found)
-            files.append(
-                SparkFile(path, folder, footer.rows, footer.size, footer.footer_size, footer.columns, found)
-            )
+        found = values.get(path, ())
+        folder = hive_folder(keys, found)
+        files[path] = SparkFile(
+            path, folder, footer.rows, footer.size, footer.footer_size, footer.columns, found
+        )
     return files
 
 
@@ -379,7 +387,7 @@ def _partition_values(
     return {row[0]: tuple(row[1:]) for row in rows}
 
 
-def rows_of(files: Sequence[SparkFile], table: TableDef) -> Any:
+def rows_of(paths: Sequence[str], table: TableDef) -> Any:
     """The rows of files that turned out to be few, as columns `c0`, `c1` ..., and the rest by name."""
     names = [f"{quote(column.name)} AS c{i}" for i, column in enumerate(table.columns)]
     others = f", * EXCLUDE ({', '.join(quote(column.name) for column in table.columns)})"
@@ -387,7 +395,6 @@ def rows_of(files: Sequence[SparkFile], table: TableDef) -> Any:
     with duckdb.connect(":memory:") as connection:
         connection.execute("SET TimeZone = 'UTC'")
         source = "read_parquet(?, hive_partitioning = false)"
-        paths = [file.path for file in files]
-        known = connection.execute(f"DESCRIBE SELECT * FROM {source}", [paths]).fetchall()
+        known = connection.execute(f"DESCRIBE SELECT * FROM {source}", [list(paths)]).fetchall()
         extra = others if len(known) > len(names) else ""
-        return connection.execute(f"SELECT {asked}{extra} FROM {source}", [paths]).to_arrow_table()
+        return connection.execute(f"SELECT {asked}{extra} FROM {source}", [list(paths)]).to_arrow_table()

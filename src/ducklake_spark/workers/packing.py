@@ -1,0 +1,76 @@
+"""Small files of one write become one file, in the order of their rows.
+
+Each task of Spark writes files of its own, however few rows it has. Files that are small together become one: rows are
+written again where row groups would be tiny, and whole row groups are copied otherwise, which costs next to nothing.
+No row moves from one task to another for it, so that large writes are as parallel as they were.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ducklake_spark.workers.duckdb_encoder import Encoding
+from ducklake_spark.workers.parquet_concat import UnlikeFilesError, concat
+
+_ROW_GROUP = 122_880
+"""Rows of a row group as DuckDB writes it: no more of them than these should be one."""
+_FEW_ROWS = 2_048
+"""Files that have fewer rows on average make row groups that are too small."""
+_RESULT = pa.schema([("bin", pa.int64()), ("result", pa.string())])
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A file of a write: what must be known to pack it. Only files of the same partition come together."""
+
+    path: str
+    rows: int
+    size: int
+    partition: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How the files of one write are packed.
+
+    Attributes:
+        encoding: Writes rows again: columns are those of the files.
+        target_size: How large a file may become.
+        is_sorted: Whether rows are sorted within files, so that files cannot be joined without sorting.
+    """
+
+    encoding: Encoding
+    target_size: int
+    is_sorted: bool = False
+
+    def result(self, files: Sequence[WrittenFile]) -> str:
+        paths = [file.path for file in files]
+        rows = sum(file.rows for file in files)
+        if self.is_sorted or rows <= _ROW_GROUP or rows < _FEW_ROWS * len(files):
+            return json.dumps({"again": self.encoding.again(paths)})
+        if self.encoding.variants:
+            # They are shredded otherwise in each file, and so are their statistics.
+            return json.dumps({})
+        try:
+            return json.dumps({"joined": concat(paths)})
+        except UnlikeFilesError:
+            return json.dumps({})
+
+
+@dataclass(frozen=True)
+class PackingTasks:
+    """Packs the bins of these numbers, in the workers."""
+
+    packing: Packing
+    work: tuple[tuple[WrittenFile, ...], ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                result = self.packing.result(self.work[number])
+                yield pa.record_batch([pa.array([number]), pa.array([result])], schema=_RESULT)
