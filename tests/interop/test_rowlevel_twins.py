@@ -530,3 +530,37 @@ def test_a_merge_finds_rows_whose_keys_are_cast_or_missing(spark: SparkSession, 
         merge = table.merge(nothing, "target.a = source.a").when_matched().delete()
         merge = merge.when_not_matched().insert({"v": "9"})
         assert merge.when_not_matched_by_source("v = 0").delete().execute() == MergeResult(1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "kept"),
+    [
+        ("ducklake_flush_inlined_data('lake')", True),
+        ("ducklake_rewrite_data_files('lake', delete_threshold => 0)", True),
+        ("ducklake_merge_adjacent_files('lake')", False),
+    ],
+    ids=["flush", "rewrite", "merge"],
+)
+def test_row_ids_through_maintenance_by_the_extension(
+    oracle: Oracle, spark: SparkSession, tmp_path: Path, call: str, kept: bool
+) -> None:
+    """docs/rows.md says which keeps them. Merged files lose the ids that they hold when their own follow each other."""
+    uri = f"ducklake:{tmp_path}/m.ducklake"
+    with ducklake_spark.attach(uri, name="lake", spark=spark) as lake:
+        table = lake.create_table("t", {"k": "int", "n": "int"})
+        table.insert([(k, 0) for k in range(20)])
+        if "flush" not in call:
+            table.set_option("data_inlining_row_limit", 0)
+        for k in (3, 7):
+            table.update({"n": "1"}, f"k = {k}")
+    asked = "SELECT k, rowid FROM t ORDER BY k"
+    oracle.attach(uri)
+    before = oracle.execute(asked)
+    oracle.execute(f"CALL {call}")
+    after = oracle.execute(asked)
+    oracle.detach()
+    assert before == [(k, k) for k in range(20)]
+    assert (after == before) is kept
+    with ducklake_spark.attach(uri, name="lake", spark=spark) as lake:
+        read = lake.table("t", virtual_columns=["rowid"]).select("k", "rowid").orderBy("k").collect()
+    assert list(map(tuple, read)) == after
