@@ -70,7 +70,7 @@ def _pending(lake: Lake, tx: Transaction, table: TableDef, timestamp_ns: Timesta
     files = tuple(
         ScanFile(-1 - i, file.whole_path, file.file_size_bytes) for i, file in enumerate(edit.files)
     )
-    inlined = _inlined(lake, tx, table, edit, timestamp_ns)
+    inlined = _inlined(lake, table, edit, timestamp_ns)
     own_files = _delete_files(edit)
     are_few = sum(file.delete_count for file in own_files.values()) <= FEW_DELETES
     return Pending(
@@ -111,9 +111,7 @@ def _positions(file: DeleteFile) -> list[int]:
     return positions
 
 
-def _inlined(
-    lake: Lake, tx: Transaction, table: TableDef, edit: TableEdit, timestamp_ns: TimestampNs
-) -> DataFrame | None:
+def _inlined(lake: Lake, table: TableDef, edit: TableEdit, timestamp_ns: TimestampNs) -> DataFrame | None:
     choices = choices_of(lake.spark, timestamp_ns)
     result: DataFrame | None = None
     place = _LOCAL_ROW_ID
@@ -127,7 +125,7 @@ def _inlined(
             place += 1
         if not rows:
             continue
-        arrow = decode(rows, InlinedTable("pending", 0, nodes), table.columns, tx.store.kind, choices)
+        arrow = decode(rows, InlinedTable("pending", 0, nodes), table.columns, choices)
         frame = frame_of(lake.spark, arrow, table.columns, choices)
         result = frame if result is None else result.unionByName(frame)
     return result

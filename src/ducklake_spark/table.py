@@ -340,7 +340,7 @@ class Table:
         with self._change() as (tx, table):
             target = self._target(tx, table)
             require_keys(target)
-            added = rows_to_add(replace(target, always_files=True), rows, lambda: self._lake.spark)
+            added = rows_to_add(replace(target, always_files=True), rows)
             if not isinstance(added, InsertFiles):
                 return 0
             for change in replaced(target, added, lambda without: self._places(tx, without)):
@@ -421,7 +421,7 @@ class Table:
             changed = changed_rows(matching, assignments, table)
             target = self._target(tx, table, has_row_ids=True)
             added, (change, count) = side_by_side(
-                lambda: versions_to_add(target, changed, lambda: self._lake.spark),
+                lambda: versions_to_add(target, changed),
                 lambda: delete_matching(target, changed),
             )
             if change is not None:
@@ -494,7 +494,7 @@ class Table:
     def _rows_to_add(self, tx: Transaction, table: TableDef, rows: Any) -> Added:
         from ducklake_spark.write.insert import rows_to_add
 
-        return rows_to_add(self._target(tx, table), rows, lambda: self._lake.spark)
+        return rows_to_add(self._target(tx, table), rows)
 
     def detail(self) -> DataFrame:
         """One row that says what the table is: ids, place, keys, and how many files, bytes and rows it has.

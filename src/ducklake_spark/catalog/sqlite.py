@@ -140,7 +140,7 @@ class SQLiteStore(PooledStore[sqlite3.Connection]):
                 + ("" if self.read_only else " Attach it read-only, or change the file's permissions.")
             )
 
-    def _advice(self, error: BaseException) -> str:
+    def _advice(self, error: BaseException) -> str:  # noqa: ARG002 - other databases need it
         return " Check the file and its permissions."
 
     def translated(self, error: BaseException) -> CatalogError:

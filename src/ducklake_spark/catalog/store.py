@@ -194,7 +194,7 @@ class Store(ABC):
     def table_names(self) -> set[str]:
         """The names of all tables in the metadata schema."""
 
-    def create_schema(self, session: Session) -> None:
+    def create_schema(self, session: Session) -> None:  # noqa: ARG002 - other databases need it
         """Makes the metadata schema if it is missing, and lets the session look at it."""
         return  # a database without schemas has nothing to do
 

@@ -60,11 +60,7 @@ def inlined_frame(
 ) -> DataFrame | None:
     """The rows that are live at a snapshot, with `ROW_ID` and `SNAPSHOT_ID` last; None if there are none."""
     rows = fetch_rows(store, table, at)
-    return (
-        None
-        if not rows
-        else frame_of(spark, decode(rows, table, columns, store.kind, choices), columns, choices)
-    )
+    return None if not rows else frame_of(spark, decode(rows, table, columns, choices), columns, choices)
 
 
 def fetch_rows(store: Store, table: InlinedTable, at: int) -> list[Row]:
@@ -102,7 +98,7 @@ def _as_text(column: ColumnDef, kind: str) -> str:
 
 
 def decode(
-    rows: Sequence[Row], table: InlinedTable, columns: Sequence[ColumnDef], kind: str, choices: TypeChoices
+    rows: Sequence[Row], table: InlinedTable, columns: Sequence[ColumnDef], choices: TypeChoices
 ) -> pyarrow.Table:
     """The rows in the table's present columns, in types that Spark takes from Arrow."""
     import pyarrow

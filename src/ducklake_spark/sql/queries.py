@@ -80,7 +80,7 @@ def run_query(world: World, tree: exp.Expr, text: str | None, dialect: str, args
     return run_prepared(world.lake.spark, prepare(world, tree, text, dialect, args))
 
 
-def expression_text(lake: Lake, tree: exp.Expr, text: str, dialect: str) -> str:
+def expression_text(lake: Lake, tree: exp.Expr, dialect: str) -> str:
     """An expression without lake tables in it, in Spark's SQL; macros of the lake are replaced by what they mean."""
     prepared = prepare(World(lake), tree, None, dialect, None)
     if prepared.frames:
@@ -89,7 +89,7 @@ def expression_text(lake: Lake, tree: exp.Expr, text: str, dialect: str) -> str:
 
 
 @contextmanager
-def bound(lake: Lake, tree: exp.Expr, text: str, dialect: str, args: Args = None) -> Iterator[str]:
+def bound(lake: Lake, tree: exp.Expr, dialect: str, args: Args = None) -> Iterator[str]:
     """An expression in Spark's SQL, in which subqueries over lake tables can be run until the block ends."""
     prepared = prepare(World(lake), tree, None, dialect, args)
     with _views(lake.spark, prepared.frames):

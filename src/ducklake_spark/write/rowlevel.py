@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 from pyspark.sql import Column as ColumnType
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.store import Row
@@ -369,7 +368,7 @@ def changed_rows(frame: Any, assignments: Mapping[str, Any], table: TableDef) ->
     return frame.select(*selected, row_id.alias(ROW_ID), *HIDDEN).localCheckpoint()
 
 
-def versions_to_add(target: Target, changed: Any, spark: Callable[[], SparkSession]) -> list[Added]:
+def versions_to_add(target: Target, changed: Any) -> list[Added]:
     """The changes that add new versions of rows.
 
     A row that this transaction inserted has no id yet, and so its new version is a new row as well: it goes into a
@@ -378,18 +377,17 @@ def versions_to_add(target: Target, changed: Any, spark: Callable[[], SparkSessi
     Args:
         target: The table.
         changed: What `changed_rows` made, or a merge.
-        spark: A function that gives the session.
     """
     rows = changed.drop(*HIDDEN)
     edit = target.tx.edits.tables.get(target.table.table_id)
     if edit is None or not (edit.files or edit.batches):
-        return [rows_to_add(target, rows, spark)]
+        return [rows_to_add(target, rows)]
     kept = rows.where(F.col(ROW_ID).isNotNull())
     new = rows.where(F.col(ROW_ID).isNull()).drop(ROW_ID)
-    return [rows_to_add(target, kept, spark), rows_to_add(replace(target, has_row_ids=False), new, spark)]
+    return [rows_to_add(target, kept), rows_to_add(replace(target, has_row_ids=False), new)]
 
 
-def kept_row_id(file_id: Any, inlined_name: Any, position: Any, row_id: Any) -> Any:
+def kept_row_id(file_id: Any, inlined_name: Any, _position: Any, row_id: Any) -> Any:
     """The id that a new version of a row keeps; none if this transaction inserted the row.
 
     Committed rows keep whatever they have: the reference leaves ids as high as those of uncommitted rows in files
