@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.format.columns import walk_all
-from ducklake_spark.format.data import DeleteFile
+from ducklake_spark.format.data import LOCAL_ROW_ID, DeleteFile
 from ducklake_spark.format.edits import TableEdit
 from ducklake_spark.format.names import Name
 from ducklake_spark.format.objects import TableDef
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 FEW_DELETES = 1_000_000
 """So many rows that a transaction deleted are read here; more of them by Spark."""
-_LOCAL_ROW_ID = 10**18
-"""Row ids of rows that are not committed, as in the reference."""
 
 
 def read(
@@ -114,7 +112,7 @@ def _positions(file: DeleteFile) -> list[int]:
 def _inlined(lake: Lake, table: TableDef, edit: TableEdit, timestamp_ns: TimestampNs) -> DataFrame | None:
     choices = choices_of(lake.spark, timestamp_ns)
     result: DataFrame | None = None
-    place = _LOCAL_ROW_ID
+    place = LOCAL_ROW_ID
     for batch in edit.batches:
         nodes = tuple(
             (node.column_id, node.name, node.type, parent) for node, parent in walk_all(batch.layout)

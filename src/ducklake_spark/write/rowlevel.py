@@ -21,7 +21,7 @@ from ducklake_spark.catalog.store import Row
 from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.columns import find, require_field_parent, resolve
-from ducklake_spark.format.data import DeleteFile, FileDeletes
+from ducklake_spark.format.data import LOCAL_ROW_ID, DeleteFile, FileDeletes
 from ducklake_spark.format.edits import DeleteRows, TableEdit
 from ducklake_spark.format.names import split_name, ticked
 from ducklake_spark.format.objects import TableDef, is_local, uuid7
@@ -195,7 +195,7 @@ def _change(
         file_id = answer["file"]
         if file_id is None:
             if answer["name"] is None:
-                own_rows = frozenset(position - 10**18 for position in answer["positions"])
+                own_rows = frozenset(position - LOCAL_ROW_ID for position in answer["positions"])
             else:
                 inlined.append((answer["name"], tuple(answer["positions"])))
             continue
@@ -340,10 +340,6 @@ def inlined_delete_counts(target: Target) -> dict[int, int]:
         (target.tx.snapshot.snapshot_id,),
     )
     return {int(file_id): int(count) for file_id, count in rows}
-
-
-LOCAL_ROW_ID = 10**18
-"""Row ids from here on are of rows that this transaction inserted; a new version of such a row gets a new id."""
 
 
 def changed_rows(frame: Any, assignments: Mapping[str, Any], table: TableDef) -> Any:
