@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from ducklake_spark.scan import inlined
-from ducklake_spark.scan.inlined import ROW_ID, SNAPSHOT_ID
+from ducklake_spark.scan.inlined import INLINED_ROW_ID, INLINED_SNAPSHOT_ID
 from ducklake_spark.scan.planning.listing import ScanFile
 from ducklake_spark.scan.read import Pending, _Reader
 from tests.interop.oracle import Oracle
@@ -159,7 +159,7 @@ def test_uncommitted_changes_are_read_too(make_lake: MakeLake) -> None:
     size = Path(paths[0]).stat().st_size
     inlined = lake.store.query("SELECT table_name FROM ducklake_inlined_data_tables")[0][0]
     rows = lake.spark.sql(
-        f"SELECT 500 AS a, CAST(NULL AS STRING) AS u, 77L AS {ROW_ID}, CAST(NULL AS BIGINT) AS {SNAPSHOT_ID}"
+        f"SELECT 500 AS a, CAST(NULL AS STRING) AS u, 77L AS {INLINED_ROW_ID}, CAST(NULL AS BIGINT) AS {INLINED_SNAPSHOT_ID}"
     )
     pending = Pending(
         data_files=(ScanFile(-1, f"file:{paths[0]}", size),),

@@ -217,9 +217,9 @@ def test_parts_of_statements(lake: ducklake_spark.Lake) -> None:
         (2, "B"),
     ]
     condition = "i IN (SELECT max(i) FROM s1.t WHERE i < 3)"
-    with queries.bound(lake, queries.parse_query_text(condition, "spark"), condition, "spark") as found:
+    with queries.bound(lake, queries.parse_query_text(condition, "spark"), "spark") as found:
         assert lake.table("t").where(found).count() == 1
     value = "i // 2 + add(1)"
-    assert "DIV" in queries.expression_text(lake, queries.parse_query_text(value, "duckdb"), value, "duckdb")
+    assert "DIV" in queries.expression_text(lake, queries.parse_query_text(value, "duckdb"), "duckdb")
     with pytest.raises(InvalidInputError, match="subquery"):
         queries.expression_text(lake, queries.parse_query_text(condition, "spark"), condition, "spark")

@@ -382,7 +382,7 @@ class Table:
         def run(tx: Transaction, table: TableDef) -> int:
             target = target_of(self._scope, tx, table)
             require_keys(target)
-            added = rows_to_add(replace(target, always_files=True), rows, lambda: self._lake.spark)
+            added = rows_to_add(replace(target, always_files=True), rows)
             if not isinstance(added, InsertFiles):
                 return 0
             for change in replaced(target, added, lambda without: self._places(tx, table, without)):
@@ -474,7 +474,7 @@ class Table:
             changed = changed_rows(matching, assignments, table)
             target = target_of(self._scope, tx, table, has_row_ids=True)
             added, (change, count) = side_by_side(
-                lambda: versions_to_add(target, changed, lambda: self._lake.spark),
+                lambda: versions_to_add(target, changed),
                 lambda: delete_matching(target, changed),
             )
             if change is not None:

@@ -257,7 +257,7 @@ class DuckDBStore(PooledStore["duckdb.DuckDBPyConnection"]):
                     f"`ducklake:sqlite:{self.location.path}`."
                 )
 
-    def _advice(self, error: BaseException) -> str:
+    def _advice(self, error: BaseException) -> str:  # noqa: ARG002 - other databases need it
         return " Check the file and its permissions."
 
     def close(self) -> None:

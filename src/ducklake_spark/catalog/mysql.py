@@ -58,7 +58,7 @@ def _time_literal(value: datetime.datetime) -> str:
 
 
 _LITERALS: dict[type, Callable[[Any], str]] = {
-    type(None): lambda value: "NULL",
+    type(None): lambda _value: "NULL",
     bool: lambda value: "1" if value else "0",
     int: str,
     float: repr,

@@ -216,7 +216,7 @@ class PooledStore(Store, Generic[C]):
         """Serializes writers where that takes no connection."""
         yield
 
-    def settled(self, error: CommitOutcomeUnknown) -> bool | None:
+    def settled(self, error: CommitOutcomeUnknown) -> bool | None:  # noqa: ARG002 - other databases need it
         return None
 
     # Tables
@@ -284,7 +284,7 @@ class PooledStore(Store, Generic[C]):
                 f"The catalog {self.display} cannot be opened: {text}{self._advice(error)}"
             ) from None
 
-    def _advice(self, error: BaseException) -> str:
+    def _advice(self, error: BaseException) -> str:  # noqa: ARG002 - other databases need it
         """A sentence that says what to do when a connection could not be opened."""
         return " Check that the database is running and that host, port, user and password are right."
 

@@ -164,7 +164,7 @@ class SQLiteStore(PooledStore[sqlite3.Connection]):
         if self._release is not None:
             self._release()
 
-    def _advice(self, error: BaseException) -> str:
+    def _advice(self, error: BaseException) -> str:  # noqa: ARG002 - other databases need it
         return " Check the file and its permissions."
 
     def translated(self, error: BaseException) -> CatalogError:

@@ -198,7 +198,7 @@ class Store(ABC):
         """Tables and views of a file that belongs to something else; on a server, sharing a database is ordinary."""
         return []
 
-    def create_schema(self, session: Session) -> None:
+    def create_schema(self, session: Session) -> None:  # noqa: ARG002 - other databases need it
         """Makes the metadata schema if it is missing, and lets the session look at it."""
         return  # a database without schemas has nothing to do
 

@@ -57,7 +57,11 @@ class SqlCompleter(Completer):
     def __init__(self, names: Names, dialect: Callable[[], str], commands: Iterable[str]) -> None:
         self._names, self._dialect, self._commands = names, dialect, sorted(commands)
 
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+    def get_completions(
+        self,
+        document: Document,
+        complete_event: CompleteEvent,  # noqa: ARG002 - prompt_toolkit gives it
+    ) -> Iterator[Completion]:
         text, cursor = document.text, document.cursor_position
         if text.startswith("."):
             command, space, argument = document.text_before_cursor.partition(" ")

@@ -85,7 +85,7 @@ class Shell:
             lexer=PygmentsLexer(SqlLexer),
             key_bindings=self._keys(),
             multiline=True,
-            prompt_continuation=lambda width, line, wrapped: "." * (width - 2) + "> ",
+            prompt_continuation=lambda width, _line, _wrapped: "." * (width - 2) + "> ",
         )
         while True:
             try:

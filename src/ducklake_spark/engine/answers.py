@@ -151,7 +151,7 @@ class LocalAnswer(ClassicDataFrame):
     def collect(self) -> list[Row]:
         return [self._fields.fromInternal(self._fields.toInternal(row)) for row in self._rows]
 
-    def toLocalIterator(self, prefetchPartitions: bool = False) -> Iterator[Row]:
+    def toLocalIterator(self, prefetchPartitions: bool = False) -> Iterator[Row]:  # noqa: ARG002 - as Spark has it
         return iter(self.collect())
 
     def count(self) -> int:

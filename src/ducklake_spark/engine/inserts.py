@@ -18,7 +18,7 @@ def target_of(scope: Scope, tx: Transaction, table: TableDef, *, has_row_ids: bo
 
 def staged(scope: Scope, tx: Transaction, table: TableDef, rows: Any) -> Added:
     """The files or inlined rows that rows become; the transaction does not have them yet."""
-    return rows_to_add(target_of(scope, tx, table), rows, lambda: scope.spark)
+    return rows_to_add(target_of(scope, tx, table), rows)
 
 
 def add(tx: Transaction, added: Added) -> int:

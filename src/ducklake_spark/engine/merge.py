@@ -180,7 +180,6 @@ class _Run:
                 versions_to_add(
                     target,
                     changes.where(F.col(_CLAUSE).isin(updates)).drop(_CLAUSE),
-                    lambda: self.scope.spark,
                 )
                 if updates
                 else []
@@ -190,7 +189,7 @@ class _Run:
         return added, deletes, count
 
     def _to_add(self, target: Target, rows: Any) -> Added:
-        return rows_to_add(target, rows, lambda: self.scope.spark)
+        return rows_to_add(target, rows)
 
     def _changes(self) -> Any | None:
         """The rows of the target that change, with their new values and the number of their clause."""

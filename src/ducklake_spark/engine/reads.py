@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.engine.scope import Scope
 from ducklake_spark.format.columns import walk_all
-from ducklake_spark.format.data import DeleteFile
+from ducklake_spark.format.data import LOCAL_ROW_ID, DeleteFile
 from ducklake_spark.format.edits import TableEdit
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.scan.inlined import InlinedTable, decode, frame_of
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 FEW_DELETES = 1_000_000
 """So many rows that a transaction deleted are read here; more of them by Spark."""
-_LOCAL_ROW_ID = 10**18
-"""Row ids of rows that are not committed, as in the reference."""
 
 
 def read(
@@ -55,7 +53,7 @@ def _pending(scope: Scope, tx: Transaction, table: TableDef, timestamp_ns: Times
     files = tuple(
         ScanFile(-1 - i, file.whole_path, file.file_size_bytes) for i, file in enumerate(edit.files)
     )
-    inlined = _inlined(scope, tx, table, edit, timestamp_ns)
+    inlined = _inlined(scope, table, edit, timestamp_ns)
     own_files = _delete_files(edit)
     # Spark reads large delete files itself, but not deletion vectors, which are small for what they hold.
     many = {}
@@ -92,12 +90,10 @@ def _deleted(edit: TableEdit, files: Mapping[int, DeleteFile]) -> dict[int, list
     return found
 
 
-def _inlined(
-    scope: Scope, tx: Transaction, table: TableDef, edit: TableEdit, timestamp_ns: TimestampNs
-) -> DataFrame | None:
+def _inlined(scope: Scope, table: TableDef, edit: TableEdit, timestamp_ns: TimestampNs) -> DataFrame | None:
     choices = choices_of(scope.spark, timestamp_ns)
     result: DataFrame | None = None
-    place = _LOCAL_ROW_ID
+    place = LOCAL_ROW_ID
     for batch in edit.batches:
         nodes = tuple(
             (node.column_id, node.name, node.type, parent) for node, parent in walk_all(batch.layout)
@@ -108,7 +104,7 @@ def _inlined(
             place += 1
         if not rows:
             continue
-        arrow = decode(rows, InlinedTable("pending", 0, nodes), table.columns, tx.store.kind, choices)
+        arrow = decode(rows, InlinedTable("pending", 0, nodes), table.columns, choices)
         frame = frame_of(scope.spark, arrow, table.columns, choices)
         result = frame if result is None else result.unionByName(frame)
     return result

@@ -144,7 +144,7 @@ class _Rows:
         self._remove_new()
         rest = [file for file in self.feed.deleted if file not in again]
         rows = self._reader(replace(self.feed, deleted=tuple(rest))).old_rows()
-        added = None if rows is None else rows_to_add(self.target, rows, lambda: self.lake.spark)
+        added = None if rows is None else rows_to_add(self.target, rows)
         if added is not None:
             self.tx.apply(added)
 
@@ -186,7 +186,7 @@ class _Rows:
     def _use_again(self, files: Sequence[FeedFile]) -> None:
         if not files:
             return
-        facts = self._facts(files)
+        facts = self._facts()
         self.tx.apply(
             InsertFiles(self.table, tuple(self._linked(file, facts[file.data_file_id]) for file in files))
         )
@@ -209,7 +209,7 @@ class _Rows:
         if change is not None:
             self.tx.apply(change)
 
-    def _facts(self, files: Sequence[FeedFile]) -> dict[int, DataFile]:
+    def _facts(self) -> dict[int, DataFile]:
         """What the catalog says of files, as new ones."""
         table_id, then = self.table.table_id, self.then.snapshot_id
         ended = (

@@ -10,6 +10,9 @@ from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.statistics import ColumnStats, merge_files
 from ducklake_spark.format.types import NESTED, DataType, List, Map, Scalar, Struct, duckdb_name
 
+LOCAL_ROW_ID = 10**18
+"""Row ids from here on are of rows that a transaction inserted and did not commit yet, as in the reference."""
+
 
 @dataclass(frozen=True)
 class DataFile:

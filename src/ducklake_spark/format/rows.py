@@ -278,7 +278,7 @@ class _Builder:
             self.batch.inlined_tables.append((inlined_table, table))
             self._insert("ducklake_inlined_data_tables", (table_id, inlined_table, self.batch.schema_version))
         if edit.emptied is not None:
-            self._emptied(edit, table, table_id)
+            self._emptied(edit, table_id)
         if edit.adds_rows:
             self._added(edit, table, table_id, inlined_table)
         self._deleted(edit, table_id)
@@ -335,7 +335,7 @@ class _Builder:
             None if file.stamp is None else begin,
         )
 
-    def _emptied(self, edit: TableEdit, table: TableDef, table_id: int) -> None:
+    def _emptied(self, edit: TableEdit, table_id: int) -> None:
         """All rows that were there at the start end; rows of this transaction are added after."""
         assert edit.emptied is not None
         if edit.emptied.kept:

@@ -25,8 +25,8 @@ from ducklake_spark.scan.projection.types import TypeChoices, user_type
 if TYPE_CHECKING:
     import pyarrow
 
-ROW_ID = "__ducklake_row_id"
-SNAPSHOT_ID = "__ducklake_snapshot_id"
+INLINED_ROW_ID = "__ducklake_row_id"
+INLINED_SNAPSHOT_ID = "__ducklake_snapshot_id"
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,9 @@ def inlined_frame(
     at: int,
     choices: TypeChoices,
 ) -> DataFrame | None:
-    """The rows that are live at a snapshot, with `ROW_ID` and `SNAPSHOT_ID` last; None if there are none."""
+    """The live rows at a snapshot, with `INLINED_ROW_ID` and `INLINED_SNAPSHOT_ID` last; None if there are none."""
     rows = fetch_rows(store, table, at)
-    return (
-        None
-        if not rows
-        else frame_of(spark, decode(rows, table, columns, store.kind, choices), columns, choices)
-    )
+    return None if not rows else frame_of(spark, decode(rows, table, columns, choices), columns, choices)
 
 
 def fetch_rows(store: Store, table: InlinedTable, at: int) -> list[Row]:
@@ -102,7 +98,7 @@ def _as_text(column: ColumnDef, kind: str) -> str:
 
 
 def decode(
-    rows: Sequence[Row], table: InlinedTable, columns: Sequence[ColumnDef], kind: str, choices: TypeChoices
+    rows: Sequence[Row], table: InlinedTable, columns: Sequence[ColumnDef], choices: TypeChoices
 ) -> pyarrow.Table:
     """The rows in the table's present columns, in types that Spark takes from Arrow."""
     import pyarrow
@@ -287,7 +283,7 @@ def frame_of(
     )
     frame = spark.createDataFrame(table, schema=schema)
     made = [_to_user(F.col(f"u{i}"), column, choices).alias(column.name) for i, column in enumerate(columns)]
-    return frame.select(*made, F.col("r").alias(ROW_ID), F.col("s").alias(SNAPSHOT_ID))
+    return frame.select(*made, F.col("r").alias(INLINED_ROW_ID), F.col("s").alias(INLINED_SNAPSHOT_ID))
 
 
 def carried_type(node: ColumnDef, choices: TypeChoices) -> spark_types.DataType:

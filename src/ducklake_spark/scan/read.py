@@ -13,13 +13,14 @@ from pyspark.sql import functions as F
 from ducklake_spark.catalog.store import Store
 from ducklake_spark.errors import CatalogError, DuckLakeError, InvalidInputError, did_you_mean
 from ducklake_spark.format.columns import ColumnDef
+from ducklake_spark.format.data import LOCAL_ROW_ID
 from ducklake_spark.format.deletion_vector import vector_positions
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef
 from ducklake_spark.format.types import fold
 from ducklake_spark.scan import connect
 from ducklake_spark.scan.deletion_bitmap import DeletedBits, few_enough
-from ducklake_spark.scan.inlined import ROW_ID, SNAPSHOT_ID, inlined_frame
+from ducklake_spark.scan.inlined import INLINED_ROW_ID, INLINED_SNAPSHOT_ID, inlined_frame
 from ducklake_spark.scan.planning.file_facts import FileCode, file_code
 from ducklake_spark.scan.planning.listing import ScanFile, delete_files, inlined_deletes
 from ducklake_spark.scan.planning.plan import FileGroup, LakeInfo, ScanPlan, make_plan
@@ -75,7 +76,7 @@ def hidden(name: str) -> str:
     return _HIDDEN + name
 
 
-_PENDING_ROW_ID, _PENDING_FILE_ROWS = 2 * 10**18, 10**10
+_PENDING_ROW_ID, _PENDING_FILE_ROWS = 2 * LOCAL_ROW_ID, 10**10
 _ATTEMPTS = 10
 """How often a scan is planned anew because the lake changed meanwhile."""
 _BROADCAST_POSITIONS = 20_000_000
@@ -108,7 +109,7 @@ class Pending:
         dropped_files: Ids of committed data files that it ended.
         deleted: Deleted positions by data file id.
         delete_files: Files with more of them, under the ids of their data files.
-        inlined: Rows it inlined: the table's columns, `ROW_ID`, and in `SNAPSHOT_ID` what tells them apart.
+        inlined: Rows it inlined: the table's columns, `INLINED_ROW_ID`, and in `INLINED_SNAPSHOT_ID` what differs.
         deleted_inlined: Row ids that it deleted, by the name of the inlined table.
         emptied: Whether no committed row is left.
     """
@@ -227,7 +228,7 @@ class _Reader:
                 self.spark, self.store, table, self.columns, self.plan.snapshot.snapshot_id, self.choices
             )
             if rows is not None and gone:
-                rows = rows.where(~F.col(ROW_ID).isin(*gone))
+                rows = rows.where(~F.col(INLINED_ROW_ID).isin(*gone))
             if rows is not None:
                 frames.append(self._with_virtual_inlined(rows, table.table_name))
         if self.pending.inlined is not None:
@@ -248,11 +249,11 @@ class _Reader:
     def _with_virtual_inlined(self, rows: DataFrame, table_name: str | None) -> DataFrame:
         is_pending = table_name is None
         made = {
-            "rowid": F.col(ROW_ID),
-            "snapshot_id": F.lit(None).cast("long") if is_pending else F.col(SNAPSHOT_ID),
+            "rowid": F.col(INLINED_ROW_ID),
+            "snapshot_id": F.lit(None).cast("long") if is_pending else F.col(INLINED_SNAPSHOT_ID),
             "filename": F.lit(table_name).cast("string"),
             # A pending version of an old row has the old row's id, and so is known by its place.
-            "file_row_number": F.col(SNAPSHOT_ID if is_pending else ROW_ID),
+            "file_row_number": F.col(INLINED_SNAPSHOT_ID if is_pending else INLINED_ROW_ID),
             FILE_ID: F.lit(None).cast("long"),
             INLINED_NAME: F.lit(table_name).cast("string"),
         }

@@ -43,7 +43,7 @@ _is_quiet: ContextVar[bool] = ContextVar("ducklake_is_quiet", default=False)
 
 
 class _Filter(logging.Filter):
-    def filter(self, record: logging.LogRecord) -> bool:
+    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - as logging calls it
         return not _is_quiet.get()
 
 

@@ -308,7 +308,7 @@ class _FileIndex(_Answer):
         self._lock = threading.Lock()
         self._shown = f"{source.title}: {source.total} files"
 
-    def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:
+    def listFiles(self, _partition_filters: Any, data_filters: Any) -> Any:
         filters = [tree_of(data_filters.apply(i)) for i in range(data_filters.size())]
         files = self._source.files(filters)
         require_whole(files, self._source.title)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyspark.sql.types as spark_types
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.transaction import Transaction
@@ -103,14 +103,12 @@ def row_count(added: Added) -> int:
             return 0
 
 
-def rows_to_add(target: Target, source: Any, spark: Callable[[], SparkSession]) -> Added:
+def rows_to_add(target: Target, source: Any) -> Added:
     """The change that adds rows. Files are written now, and removed with the transaction if it does not commit.
 
     Args:
         target: Where to.
         source: A DataFrame, an Arrow table, a pandas DataFrame, or rows as dicts, tuples or Rows.
-        spark: A function that gives the session, called only when one is needed.
-
     """
     if target.option("encrypted") == "true":
         raise DuckLakeError(

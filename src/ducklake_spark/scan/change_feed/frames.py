@@ -71,7 +71,7 @@ class ListedFiles:
     def size(self) -> int:
         return sum(size for _, size in self.listed)
 
-    def files(self, filters: Sequence[Any]) -> list[IndexedFile]:
+    def files(self, filters: Sequence[Any]) -> list[IndexedFile]:  # noqa: ARG002 - other sources prune by them
         return [IndexedFile(path, size, place) for place, (path, size) in enumerate(self.listed)]
 
 
@@ -96,7 +96,7 @@ class ChangeReader:
         self.names = [f"c{i}" for i in range(len(self.columns))]
         """Names that cannot be mistaken; the user's come last."""
         mappings = {file.mapping_id for file in feed.inserted + feed.deleted if file.mapping_id is not None}
-        self.maps: Mapping[int, NameMap] = name_maps(store, self.plan.table.table_id, mappings)
+        self.maps: Mapping[int, NameMap] = name_maps(store, mappings)
 
     def insertions(self, virtual: Sequence[str] = ()) -> DataFrame:
         """Rows that began in the range, as they were then."""
@@ -251,7 +251,7 @@ class ChangeReader:
             return []
         choices = self.plan.choices
         table = next(each for each in self.plan.inlined if each.table_name == table_name)
-        arrow = decode(rows, table, self.columns, self.store.kind, choices)
+        arrow = decode(rows, table, self.columns, choices)
         frame = frame_of(self.spark, arrow, self.columns, choices)
         return [frame.toDF(*self.names, _ROW, _AT)]
 

@@ -216,7 +216,7 @@ def _make_plan(
         raise DuckLakeError(
             f"{plan.title} has encrypted data files. This version of ducklake-spark cannot read them; a later one will."
         )
-    names = name_maps(store, table.table_id, {row[0] for row in rows if row[0] is not None})
+    names = name_maps(store, {row[0] for row in rows if row[0] is not None})
     groups = tuple(
         group
         for row in sorted(rows, key=lambda row: tuple(map(_sortable, row[:5])))
@@ -457,7 +457,7 @@ def group_condition(plan: ScanPlan, key: GroupKey) -> tuple[str, tuple[Any, ...]
     return " AND ".join(parts), tuple(params)
 
 
-def name_maps(store: Store, table_id: int, mapping_ids: set[int]) -> dict[int, NameMap]:
+def name_maps(store: Store, mapping_ids: set[int]) -> dict[int, NameMap]:
     """The name maps with these ids."""
     if not mapping_ids:
         return {}

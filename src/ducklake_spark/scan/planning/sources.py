@@ -82,7 +82,7 @@ class DeleteFiles:
     def size(self) -> int:
         return self.plan.deletes.positions * 8
 
-    def files(self, filters: Sequence[Any]) -> list[IndexedFile]:
+    def files(self, filters: Sequence[Any]) -> list[IndexedFile]:  # noqa: ARG002 - other sources prune by them
         found = delete_files(self.store, self.plan, "parquet")
         if not self.plan.deletes.formats.get("puffin") and delete_files(self.store, self.plan, "puffin"):
             raise DuckLakeError(
@@ -115,7 +115,7 @@ class FixedFiles:
     def size(self) -> int:
         return sum(file.size for file in self.listed)
 
-    def files(self, filters: Sequence[Any]) -> list[IndexedFile]:
+    def files(self, filters: Sequence[Any]) -> list[IndexedFile]:  # noqa: ARG002 - other sources prune by them
         # Ids of uncommitted files are negative, which a modification time can be as well.
         return [IndexedFile(file.path, file.size, file.data_file_id) for file in self.listed]
 

@@ -291,10 +291,10 @@ class _Reader:
 def _constant(node: ColumnDef, choices: TypeChoices) -> Convert:
     """The initial default of a column that the files do not have."""
     if node.initial_default is None or node.type in ("list", "map", "struct"):
-        return lambda column: F.lit(None)
+        return lambda _column: F.lit(None)
     literal = spark_literal(node.initial_default, node.data_type, choices)
     _, convert = read_scalar(node.data_type, node.data_type, choices)
-    return lambda column: F.expr(literal) if convert is None else convert(F.expr(literal))
+    return lambda _column: F.expr(literal) if convert is None else convert(F.expr(literal))
 
 
 def _partition_value(node: ColumnDef, names: NameMap, choices: TypeChoices) -> Convert:

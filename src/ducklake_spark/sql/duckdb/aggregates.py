@@ -64,7 +64,7 @@ def _has_more(node: exp.Expr) -> bool:
     return isinstance(parent, (exp.Window, exp.Filter)) and parent.args.get("this") is node
 
 
-def _aggregate(node: exp.Expr, types: Types) -> exp.Expr:
+def _aggregate(node: exp.Expr, _types: Types) -> exp.Expr:
     call = _inner(node)
     if call is not node and not isinstance(call, _COLLECTING):
         return node
@@ -100,7 +100,7 @@ def _extreme(node: exp.Expr, types: Types) -> exp.Expr:
     return spark(f"slice(sort_array(collect_list(_1), {down}), 1, _2)", node.this, count)
 
 
-def _count(node: exp.Expr, types: Types) -> exp.Expr:
+def _count(node: exp.Expr, _types: Types) -> exp.Expr:
     return spark("count(*)") if node.this is None and not node.expressions else node
 
 
@@ -149,7 +149,7 @@ def _by(node: exp.Expr, types: Types) -> exp.Expr:
     return spark(f"transform({most}, x -> x.v)", value, by, count)
 
 
-def _corr(node: exp.Expr, types: Types) -> exp.Expr:
+def _corr(node: exp.Expr, _types: Types) -> exp.Expr:
     """Where one row cannot correlate, the answer is no number."""
     if _has_more(node):
         return node
@@ -159,7 +159,7 @@ def _corr(node: exp.Expr, types: Types) -> exp.Expr:
     )
 
 
-def _any_value(node: exp.Expr, types: Types) -> exp.Expr:
+def _any_value(node: exp.Expr, _types: Types) -> exp.Expr:
     """`any_value(x ORDER BY y)`: the first that is not NULL."""
     call = node.this
     if not isinstance(call, exp.AnyValue) or not isinstance(call.this, exp.Order) or _has_more(node):

@@ -179,21 +179,21 @@ def _field_at(inner: exp.Expr, kind: T.StructType, index: exp.Expr) -> exp.Expr:
     return exp.Dot(this=wrapped(inner.copy()), expression=exp.to_identifier(name, quoted=True))
 
 
-def _to_map(node: exp.Expr, types: Types) -> exp.Expr:
+def _to_map(node: exp.Expr, _types: Types) -> exp.Expr:
     pairs = node.this.expressions
     return exp.Anonymous(
         this="map", expressions=[side for pair in pairs for side in (pair.this, pair.expression)]
     )
 
 
-def _map(node: exp.Expr, types: Types) -> exp.Expr:
+def _map(node: exp.Expr, _types: Types) -> exp.Expr:
     keys, values = node.args.get("keys"), node.args.get("values")
     if keys is None or values is None:
         return exp.Anonymous(this="map", expressions=[])
     return spark("map_from_arrays(_1, _2)", keys, values)
 
 
-def _array(node: exp.Expr, types: Types) -> exp.Expr:
+def _array(node: exp.Expr, _types: Types) -> exp.Expr:
     parts = node.expressions
     if len(parts) == 1 and isinstance(parts[0], exp.Comprehension):
         found = parts[0]
@@ -212,11 +212,11 @@ def _lambda(name: exp.Expr, body: exp.Expr) -> exp.Lambda:
 
 
 def _pairwise(text: str) -> Rule:
-    return lambda node, types: wrapped(spark(text, node.this, node.expression))
+    return lambda node, _types: wrapped(spark(text, node.this, node.expression))
 
 
 def _one(text: str) -> Rule:
-    return lambda node, types: wrapped(spark(text, node.this))
+    return lambda node, _types: wrapped(spark(text, node.this))
 
 
 def _array_size(node: exp.Expr, types: Types) -> exp.Expr:
@@ -240,7 +240,7 @@ def _contains(node: exp.Expr, types: Types) -> exp.Expr:
 # Texts.
 
 
-def _like(node: exp.Expr, types: Types) -> exp.Expr:
+def _like(node: exp.Expr, _types: Types) -> exp.Expr:
     """Without ESCAPE a backslash is a backslash."""
     pattern = node.expression
     if isinstance(node.parent, exp.Escape):
@@ -252,7 +252,7 @@ def _like(node: exp.Expr, types: Types) -> exp.Expr:
     return node
 
 
-def _substring(node: exp.Expr, types: Types) -> exp.Expr:
+def _substring(node: exp.Expr, _types: Types) -> exp.Expr:
     """A negative length goes to the left."""
     start, length = node.args.get("start"), node.args.get("length")
     if length is None or start is None:
@@ -270,7 +270,7 @@ def _substring(node: exp.Expr, types: Types) -> exp.Expr:
     )
 
 
-def _split_part(node: exp.Expr, types: Types) -> exp.Expr:
+def _split_part(node: exp.Expr, _types: Types) -> exp.Expr:
     text, separator, place = (node.args[key] for key in ("this", "delimiter", "part_index"))
     if isinstance(separator, exp.Literal) and not separator.name:
         return spark(
@@ -328,11 +328,11 @@ def _pipes(node: exp.Expr, types: Types) -> exp.Expr:
     return node
 
 
-def _chr(node: exp.Expr, types: Types) -> exp.Expr:
+def _chr(node: exp.Expr, _types: Types) -> exp.Expr:
     return spark(TEXTS["chr"], node.expressions[0])
 
 
-def _array_contains(node: exp.Expr, types: Types) -> exp.Expr:
+def _array_contains(node: exp.Expr, _types: Types) -> exp.Expr:
     if isinstance(node.expression, exp.Null):
         return spark("CAST(NULL AS BOOLEAN)")
     return spark(TEXTS["list_contains"], node.this, node.expression)
@@ -341,7 +341,7 @@ def _array_contains(node: exp.Expr, types: Types) -> exp.Expr:
 def _side(text: str) -> Rule:
     """`left` and `right`, which leave out as many from the other side when the number is negative."""
 
-    def rule(node: exp.Expr, types: Types) -> exp.Expr:
+    def rule(node: exp.Expr, _types: Types) -> exp.Expr:
         count = node.expression
         plain = isinstance(count, exp.Literal)
         return node if plain else spark(text, node.this, count)
@@ -349,21 +349,21 @@ def _side(text: str) -> Rule:
     return rule
 
 
-def _split(node: exp.Expr, types: Types) -> exp.Expr:
+def _split(node: exp.Expr, _types: Types) -> exp.Expr:
     separator = node.expression
     if isinstance(separator, exp.Literal) and not separator.name:
         return spark("filter(split(_1, ''), x -> x <> '')", node.this)
     return node
 
 
-def _regexp_like(node: exp.Expr, types: Types) -> exp.Expr:
+def _regexp_like(node: exp.Expr, _types: Types) -> exp.Expr:
     flag = node.args.get("flag")
     if isinstance(flag, exp.Literal) and "i" in flag.name:
         return exp.Paren(this=spark("_1 RLIKE concat('(?i)', _2)", node.this, node.expression))
     return exp.Paren(this=spark("_1 RLIKE _2", node.this, node.expression))
 
 
-def _upper(node: exp.Expr, types: Types) -> exp.Expr:
+def _upper(node: exp.Expr, _types: Types) -> exp.Expr:
     """Character by character, where Java would make two of one: "ẞ" of "ß", and "ŉ" stays."""
     if isinstance(node.this, exp.Literal) and node.this.name.isascii():
         return node
@@ -383,14 +383,14 @@ def _odd_cases() -> tuple[str, str]:
     return "".join(odd), "".join(title if len(title) == 1 else char for char, title in titles.items())
 
 
-def _lower(node: exp.Expr, types: Types) -> exp.Expr:
+def _lower(node: exp.Expr, _types: Types) -> exp.Expr:
     """Without regard to what stands around: a Σ at the end of a word is no other letter."""
     if isinstance(node.this, exp.Literal) and node.this.name.isascii():
         return node
     return spark("lower(translate(_1, 'İΣ', 'iσ'))", node.this)
 
 
-def _typeof(node: exp.Expr, types: Types) -> exp.Expr:
+def _typeof(node: exp.Expr, _types: Types) -> exp.Expr:
     name = node.meta.get(duckdb_binder.TYPE)
     if name is None:
         raise InvalidInputError(f"The type in {node.sql('duckdb')} cannot be told here: it depends on Spark.")
@@ -400,7 +400,7 @@ def _typeof(node: exp.Expr, types: Types) -> exp.Expr:
     return text
 
 
-def _lambda_index(node: exp.Expr, types: Types) -> exp.Expr:
+def _lambda_index(node: exp.Expr, _types: Types) -> exp.Expr:
     """The second parameter of a lambda counts from 1."""
     parent = node.parent
     name = parent.name.lower() if isinstance(parent, exp.Anonymous) else ""
@@ -417,7 +417,7 @@ def _lambda_index(node: exp.Expr, types: Types) -> exp.Expr:
 # Others.
 
 
-def _glob(node: exp.Expr, types: Types) -> exp.Expr:
+def _glob(node: exp.Expr, _types: Types) -> exp.Expr:
     pattern = node.expression
     if not isinstance(pattern, exp.Literal):
         raise InvalidInputError("GLOB takes a pattern that is written out.")
@@ -429,7 +429,7 @@ def _format(node: exp.Expr, types: Types) -> exp.Expr:
     return duckdb_formats.format_([node.this, *node.expressions], types)
 
 
-def _regexp_replace(node: exp.Expr, types: Types) -> exp.Expr:
+def _regexp_replace(node: exp.Expr, _types: Types) -> exp.Expr:
     """DuckDB replaces the first match, unless told to go on, and writes groups as `\\1`."""
     modifiers = node.args.get("modifiers")
     flags = modifiers.name if isinstance(modifiers, exp.Literal) else ""

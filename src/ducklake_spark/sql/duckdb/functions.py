@@ -243,7 +243,7 @@ def _element_at(args: list[exp.Expr], types: Types) -> exp.Expr | None:
     return spark("try_element_at(_1, nullif(_2, 0))", *args)
 
 
-def _struct_extract(args: list[exp.Expr], types: Types) -> exp.Expr | None:
+def _struct_extract(args: list[exp.Expr], _types: Types) -> exp.Expr | None:
     if len(args) == 2 and isinstance(args[1], exp.Literal) and args[1].is_string:
         return exp.Dot(this=wrapped(args[0]), expression=exp.to_identifier(args[1].name, quoted=True))
     return None

@@ -54,7 +54,7 @@ def _mod(node: exp.Expr, types: Types) -> exp.Expr:
     return exp.Paren(this=spark("_1 % nullif(_2, 0)", left, right))
 
 
-def _log(node: exp.Expr, types: Types) -> exp.Expr:
+def _log(node: exp.Expr, _types: Types) -> exp.Expr:
     """`log(x)` is the decimal one; with two arguments the first is the base."""
     value = node.this if node.args.get("expression") is None else node.expression
     if _is_nonzero(value):
@@ -63,7 +63,7 @@ def _log(node: exp.Expr, types: Types) -> exp.Expr:
     return _positive(made, value, node.this)
 
 
-def _ln(node: exp.Expr, types: Types) -> exp.Expr:
+def _ln(node: exp.Expr, _types: Types) -> exp.Expr:
     return node if _is_nonzero(node.this) else _positive("ln(_1)", node.this)
 
 
@@ -74,7 +74,7 @@ def _positive(text: str, value: exp.Expr, *more: exp.Expr) -> exp.Expr:
     return spark(f"CASE WHEN _1 = 0 THEN {zero} WHEN _1 < 0 THEN {less} ELSE {text} END", value, *more)
 
 
-def _sqrt(node: exp.Expr, types: Types) -> exp.Expr:
+def _sqrt(node: exp.Expr, _types: Types) -> exp.Expr:
     if isinstance(node.this, exp.Literal):
         return node
     return spark(
@@ -124,7 +124,7 @@ def _sign(node: exp.Expr, types: Types) -> exp.Expr:
     return spark("if(isnan(_1), 0, sign(_1))", node.this) if is_float(types.of(node.this)) else node
 
 
-def _fmod(args: list[exp.Expr], types: Types) -> exp.Expr | None:
+def _fmod(args: list[exp.Expr], _types: Types) -> exp.Expr | None:
     if len(args) != 2:
         return None
     return spark(

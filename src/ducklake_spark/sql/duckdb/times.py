@@ -237,7 +237,7 @@ _MONTHS = (
 )
 
 
-def _date_sub(args: list[exp.Expr], types: Types) -> exp.Expr | None:
+def _date_sub(args: list[exp.Expr], _types: Types) -> exp.Expr | None:
     """How many whole units lie between two times; a month is over on its last day."""
     if len(args) != 3 or not isinstance(args[0], exp.Literal):
         return None
@@ -278,7 +278,7 @@ def time_text(node: exp.Expr, types: Types) -> exp.Expr:
     return spark(f"if(CAST(CAST(_1 AS TIMESTAMP) AS TIMESTAMP_NTZ) <> _1, {skipped}, _2)", value, made)
 
 
-def _try_strptime(args: list[exp.Expr], types: Types) -> exp.Expr | None:
+def _try_strptime(args: list[exp.Expr], _types: Types) -> exp.Expr | None:
     if len(args) != 2 or not isinstance(args[1], exp.Literal):
         return None
     return _read("try_to_timestamp", args[0], args[1].name)
@@ -351,7 +351,7 @@ def _timezone(args: list[exp.Expr], types: Types) -> exp.Expr | None:
 # Intervals.
 
 
-def interval(node: exp.Expr, types: Types) -> exp.Expr:
+def interval(node: exp.Expr, _types: Types) -> exp.Expr:
     """`INTERVAL (x) DAY`."""
     unit, value = node.args.get("unit"), node.this
     if unit is None or isinstance(value, exp.Literal) or value is None:
@@ -360,7 +360,7 @@ def interval(node: exp.Expr, types: Types) -> exp.Expr:
     return node if text is None else spark(text, value)
 
 
-def date_add(node: exp.Expr, types: Types) -> exp.Expr:
+def date_add(node: exp.Expr, _types: Types) -> exp.Expr:
     """`date_add(date, INTERVAL ...)`, which gives a time."""
     if isinstance(node.expression, exp.Interval):
         return spark("CAST(_1 AS TIMESTAMP_NTZ) + _2", node.this, node.expression)

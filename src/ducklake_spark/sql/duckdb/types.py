@@ -193,7 +193,7 @@ class Types:
             left = self.of(node.this)
             return left if isinstance(left, T.ArrayType) else T.StringType()
         if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
-            return _arithmetic(node, self.of(node.this), self.of(node.expression))
+            return _arithmetic(self.of(node.this), self.of(node.expression))
         if isinstance(node, exp.Interval):
             return T.DayTimeIntervalType()
         if isinstance(node, exp.Sum):
@@ -398,7 +398,7 @@ def _branches(node: exp.Expr) -> list[exp.Expr | None]:
     return [node.this, *node.expressions]
 
 
-def _arithmetic(node: exp.Expr, left: Type, right: Type) -> Type:
+def _arithmetic(left: Type, right: Type) -> Type:
     if isinstance(left, T.DateType) and isinstance(right, T.DayTimeIntervalType):
         return T.TimestampNTZType()
     if isinstance(left, (T.DateType, T.TimestampType, T.TimestampNTZType)):

@@ -118,7 +118,7 @@ def _number(name: str, value: Any, kind: type) -> Any:
     return number
 
 
-def spark_set(context: Context, node: nodes.SparkSet) -> DataFrame:
+def spark_set(context: Context, _node: nodes.SparkSet) -> DataFrame:
     """SET and RESET of Spark itself."""
     return context.lake.spark.sql(context.text)
 

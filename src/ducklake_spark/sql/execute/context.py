@@ -143,7 +143,7 @@ class Context:
         tree = parse_query_text(text, self.dialect)
         filled = self._filled(tree, piece)
         with (
-            queries.bound(self.lake, filled, text, self.dialect) as found,
+            queries.bound(self.lake, filled, self.dialect) as found,
             as_written(self.lake.spark, found),
         ):
             yield found

@@ -84,7 +84,7 @@ def run_query(
     return run_prepared(resolver.lake.spark, prepare(resolver, tree, text, dialect, args))
 
 
-def expression_text(lake: Lake, tree: exp.Expr, text: str, dialect: str) -> str:
+def expression_text(lake: Lake, tree: exp.Expr, dialect: str) -> str:
     """An expression without lake tables in it, in Spark's SQL; macros of the lake are replaced by what they mean."""
     prepared = prepare(NameResolver(lake), tree, None, dialect, None)
     if prepared.frames:
@@ -93,7 +93,7 @@ def expression_text(lake: Lake, tree: exp.Expr, text: str, dialect: str) -> str:
 
 
 @contextmanager
-def bound(lake: Lake, tree: exp.Expr, text: str, dialect: str, args: Args = None) -> Iterator[str]:
+def bound(lake: Lake, tree: exp.Expr, dialect: str, args: Args = None) -> Iterator[str]:
     """An expression in Spark's SQL, in which subqueries over lake tables can be run until the block ends."""
     prepared = prepare(NameResolver(lake), tree, None, dialect, args)
     with _views(lake.spark, prepared.frames):

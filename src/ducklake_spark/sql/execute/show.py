@@ -112,7 +112,7 @@ def _functions(context: Context, node: nodes.Show) -> DataFrame:
     return _frame(context, [(name,) for name in _matching(names, node.pattern)], "function string")
 
 
-def _all_tables(context: Context, node: nodes.Show) -> DataFrame:
+def _all_tables(context: Context, _node: nodes.Show) -> DataFrame:
     lake = context.lake
     tx = scope_of(lake).read_transaction()
     rows = []

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _LIVE = "f.begin_snapshot <= ? AND (f.end_snapshot IS NULL OR f.end_snapshot > ?)"
 
 
-def snapshots(lake: Lake, tx: Transaction, schema: SchemaDef, table: TableDef) -> DataFrame:
+def snapshots(lake: Lake, tx: Transaction, _schema: SchemaDef, table: TableDef) -> DataFrame:
     """Those rows of `snapshots()` that are about the table."""
     from pyspark.sql import functions as F
 
@@ -33,7 +33,7 @@ def snapshots(lake: Lake, tx: Transaction, schema: SchemaDef, table: TableDef) -
     return lake.snapshots().where(F.col("snapshot_id").isin(ids))
 
 
-def history(lake: Lake, tx: Transaction, schema: SchemaDef, table: TableDef) -> DataFrame:
+def history(lake: Lake, tx: Transaction, _schema: SchemaDef, table: TableDef) -> DataFrame:
     """When each state of the table became the present one, and which was before it."""
     rows, parent = [], None
     for snapshot_id, micros, *_ in _snapshot_rows(lake, tx, table):
@@ -101,7 +101,7 @@ def files(lake: Lake, tx: Transaction, schema: SchemaDef, table: TableDef) -> Da
     )
 
 
-def partitions(lake: Lake, tx: Transaction, schema: SchemaDef, table: TableDef) -> DataFrame:
+def partitions(lake: Lake, tx: Transaction, _schema: SchemaDef, table: TableDef) -> DataFrame:
     """The partitions of the table that have files; rows that are deleted or inlined are not counted off or in."""
     at = tx.snapshot.snapshot_id
     values = _partition_values(tx, table)

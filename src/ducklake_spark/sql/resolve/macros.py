@@ -102,7 +102,7 @@ def _expanded(lake: Lake, macro: MacroDef, called: exp.Expr, dialect: str) -> ex
         else:
             positional.append(part)
     impl = _overload(macro, positional, named)
-    values = _values(macro, impl, positional, named)
+    values = _values(impl, positional, named)
     body = parse_query_text(impl.sql.replace(CATALOG_TOKEN, quote(lake.name)), "duckdb")
     for node in body.walk():
         node.meta.clear()
@@ -133,7 +133,7 @@ def _overload(macro: MacroDef, positional: Sequence[exp.Expr], named: Mapping[st
 
 
 def _values(
-    macro: MacroDef, impl: MacroImpl, positional: Sequence[exp.Expr], named: Mapping[str, exp.Expr]
+    impl: MacroImpl, positional: Sequence[exp.Expr], named: Mapping[str, exp.Expr]
 ) -> dict[str, exp.Expr]:
     values: dict[str, exp.Expr] = {}
     for place, parameter in enumerate(impl.parameters):

@@ -87,7 +87,7 @@ class Rewriter:
         self._choose_virtual(sources)
         self._qualifiers(sources)
         for source in sources:
-            self._bind(source, spans)
+            self._bind(source)
         for span, node in expanded:
             self.result.edits.append(Edit(*span, macros.text_of(node)))
         return self.result
@@ -238,7 +238,7 @@ class Rewriter:
 
     # From sources to DataFrames.
 
-    def _bind(self, source: Source, spans: table_functions.Spans) -> None:
+    def _bind(self, source: Source) -> None:
         place = place_name()
         self.result.frames[place] = source.relation.frame(source.wanted)
         self.result.types[place] = source.relation.types

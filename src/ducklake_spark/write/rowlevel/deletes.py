@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import duckdb
 from pyspark.sql import Column as ColumnType
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.store import Row
 from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.errors import InvalidInputError, shortened
 from ducklake_spark.format.columns import find, require_field_parent, resolve
-from ducklake_spark.format.data import DeleteFile, FileDeletes
+from ducklake_spark.format.data import LOCAL_ROW_ID, DeleteFile, FileDeletes
 from ducklake_spark.format.edits import DeleteRows, TableEdit
 from ducklake_spark.format.names import split_name, ticked
 from ducklake_spark.format.objects import TableDef, is_local
@@ -112,7 +111,7 @@ def _change(
         file_id = answer["file"]
         if file_id is None:
             if answer["name"] is None:
-                own_rows = frozenset(position - 10**18 for position in answer["positions"])
+                own_rows = frozenset(position - LOCAL_ROW_ID for position in answer["positions"])
             else:
                 inlined.append((answer["name"], tuple(answer["positions"])))
             continue
@@ -261,10 +260,6 @@ def inlined_delete_counts(target: Target) -> dict[int, int]:
     return {int(file_id): int(count) for file_id, count in rows}
 
 
-LOCAL_ROW_ID = 10**18
-"""Row ids from here on are of rows that this transaction inserted; a new version of such a row gets a new id."""
-
-
 def changed_rows(frame: Any, assignments: Mapping[str, Any], table: TableDef) -> Any:
     """The rows with new values, evaluated once: what is deleted and what is added cannot differ.
 
@@ -288,7 +283,7 @@ def changed_rows(frame: Any, assignments: Mapping[str, Any], table: TableDef) ->
     return frame.select(*selected, row_id.alias(ROW_ID), *HIDDEN).localCheckpoint()
 
 
-def versions_to_add(target: Target, changed: Any, spark: Callable[[], SparkSession]) -> list[Added]:
+def versions_to_add(target: Target, changed: Any) -> list[Added]:
     """The changes that add new versions of rows.
 
     A row that this transaction inserted has no id yet, and so its new version is a new row as well: it goes into a
@@ -297,18 +292,17 @@ def versions_to_add(target: Target, changed: Any, spark: Callable[[], SparkSessi
     Args:
         target: The table.
         changed: What `changed_rows` made, or a merge.
-        spark: A function that gives the session.
     """
     rows = changed.drop(*HIDDEN)
     edit = target.tx.edits.tables.get(target.table.table_id)
     if edit is None or not (edit.files or edit.batches):
-        return [rows_to_add(target, rows, spark)]
+        return [rows_to_add(target, rows)]
     kept = rows.where(F.col(ROW_ID).isNotNull())
     new = rows.where(F.col(ROW_ID).isNull()).drop(ROW_ID)
-    return [rows_to_add(target, kept, spark), rows_to_add(replace(target, has_row_ids=False), new, spark)]
+    return [rows_to_add(target, kept), rows_to_add(replace(target, has_row_ids=False), new)]
 
 
-def kept_row_id(file_id: Any, inlined_name: Any, position: Any, row_id: Any) -> Any:
+def kept_row_id(file_id: Any, inlined_name: Any, _position: Any, row_id: Any) -> Any:
     """The id that a new version of a row keeps; none if this transaction inserted the row.
 
     Committed rows keep whatever they have: the reference leaves ids as high as those of uncommitted rows in files
