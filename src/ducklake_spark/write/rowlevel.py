@@ -25,7 +25,7 @@ from ducklake_spark.format.data import LOCAL_ROW_ID, DeleteFile, FileDeletes
 from ducklake_spark.format.edits import DeleteRows, TableEdit
 from ducklake_spark.format.names import split_name, ticked
 from ducklake_spark.format.objects import TableDef, is_local, uuid7
-from ducklake_spark.format.types import fold
+from ducklake_spark.format.types import fold, text_literal
 from ducklake_spark.scan.deletes import vector_positions
 from ducklake_spark.scan.read import FILE_ID, INLINED_NAME, VIRTUAL_COLUMNS, hidden
 from ducklake_spark.write.insert import ROW_ID, Added, Target, local_path, rows_to_add
@@ -114,7 +114,7 @@ class DeleteEncoding:
                 connection.register("old", pa.table({"pos": pa.array(gone, pa.int64())}))
                 parts.append(f"SELECT pos, CAST({file.delete_begin} AS BIGINT) AS s FROM old")
             elif file.delete_file is not None:
-                old = "'" + file.delete_file.replace("'", "''") + "'"
+                old = text_literal(file.delete_file)
                 names = connection.execute(f"SELECT * FROM read_parquet({old}) LIMIT 0").description or []
                 stamped = any(column[0] == "_ducklake_internal_snapshot_id" for column in names)
                 stamp = (
@@ -122,11 +122,11 @@ class DeleteEncoding:
                 )
                 parts.append(f"SELECT pos, {stamp} AS s FROM read_parquet({old})")
             extra = ", min(s) AS _ducklake_internal_snapshot_id" if history else ""
-            quoted = "'" + file.path.replace("'", "''") + "'"
+            quoted = text_literal(file.path)
             union = " UNION ALL ".join(parts)
             select = f"SELECT {quoted} AS file_path, pos{extra} FROM ({union}) GROUP BY pos ORDER BY pos"
             fields = _FIELDS if history else _PLAIN_FIELDS
-            target = "'" + path.replace("'", "''") + "'"
+            target = text_literal(path)
             row = connection.execute(
                 f"COPY ({select}) TO {target} (FORMAT parquet, FIELD_IDS {fields}, RETURN_STATS)"
             ).fetchone()
@@ -136,9 +136,9 @@ class DeleteEncoding:
 
 def restamp(file: DeleteFile, snapshot_id: int) -> DeleteFile:
     """Writes a delete file again under its name, with another snapshot id for this transaction's deletes."""
-    source = "'" + file.whole_path.replace("'", "''") + "'"
+    source = text_literal(file.whole_path)
     scratch = file.whole_path + ".new"
-    target = "'" + scratch.replace("'", "''") + "'"
+    target = text_literal(scratch)
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
         column = "_ducklake_internal_snapshot_id"
         changed = f"CASE WHEN {column} = {file.stamp} THEN CAST({snapshot_id} AS BIGINT) ELSE {column} END"

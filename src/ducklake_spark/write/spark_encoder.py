@@ -22,7 +22,7 @@ from ducklake_spark.format.columns import ColumnDef, find
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.format.statistics import ColumnStats
-from ducklake_spark.format.types import Decimal, Struct, duckdb_name, quote
+from ducklake_spark.format.types import Decimal, Struct, duckdb_name, quote, text_literal
 from ducklake_spark.write import buckets, jvm
 from ducklake_spark.write.encode import FAILURE_MARK, NULL_REASON, hive_folder
 from ducklake_spark.write.footers import Footer, read_footers
@@ -175,7 +175,7 @@ def _default(column: ColumnDef) -> Column | None:
         if once == text:
             return None
     else:
-        once = "'" + text.replace("'", "''") + "'"
+        once = text_literal(text)
     with duckdb.connect(":memory:") as connection:
         connection.execute("SET TimeZone = 'UTC'")
         row = connection.execute(f"SELECT CAST(CAST({once} AS {name}) AS VARCHAR)").fetchone()
