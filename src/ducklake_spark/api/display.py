@@ -20,7 +20,7 @@ from ducklake_spark.errors import NotFoundError
 from ducklake_spark.format.changes import changes_map, changes_text, parse_changes
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.objects import is_local
-from ducklake_spark.format.types import duckdb_name
+from ducklake_spark.format.types import duckdb_name, text_literal
 
 if TYPE_CHECKING:
     from ducklake_spark.api.lake import Lake
@@ -96,7 +96,7 @@ def default_text(column: ColumnDef) -> str | None:
     value = column.default_value
     if value is None or column.default_value_type == "expression" or _PLAIN_VALUE.fullmatch(column.type):
         return value
-    return "'" + value.replace("'", "''") + "'"
+    return text_literal(value)
 
 
 def without_credentials(path: str) -> str:

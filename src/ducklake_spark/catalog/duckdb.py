@@ -13,7 +13,7 @@ import duckdb
 
 from ..errors import CatalogConnectionError, NotADuckLakeError
 from ..format.duckdb_sql import literal
-from ..format.types import DUCKDB_NAMES
+from ..format.types import DUCKDB_NAMES, text_literal
 from .duckdb_file import DatabaseFile, LockLostError, acquire
 from .file_lock import held, identity
 from .location import Location
@@ -317,10 +317,10 @@ class DuckDBStore(PooledStore["duckdb.DuckDBPyConnection"]):
         return _INLINED.get(column_type.lower(), column_type)
 
     def tables_sql(self) -> str:
-        schema = "main" if self.metadata_schema is None else self.metadata_schema.replace("'", "''")
+        schema = text_literal("main" if self.metadata_schema is None else self.metadata_schema)
         return (
             "SELECT table_name FROM duckdb_tables() "
-            f"WHERE database_name = current_database() AND schema_name = '{schema}' AND NOT temporary"
+            f"WHERE database_name = current_database() AND schema_name = {schema} AND NOT temporary"
         )
 
     def foreign_tables(self) -> list[str]:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from ..errors import CatalogConnectionError, CatalogError, ClosedError, InvalidInputError, ReadOnlyError
+from ..format.types import quote
 from .location import Location
 from .store import CommitOutcomeUnknown, Failure, Query, Row, Session, Store
 from .tables import TABLES
@@ -33,7 +34,7 @@ def quoted(name: str) -> str:
     """A name as an SQL identifier."""
     if "\0" in name or not name:
         raise InvalidInputError(f"{name!r} cannot be the name of something in a database.")
-    return '"' + name.replace('"', '""') + '"'
+    return quote(name)
 
 
 @lru_cache(maxsize=1024)

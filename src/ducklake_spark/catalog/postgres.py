@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..errors import CatalogConnectionError, InvalidInputError, MissingDriverError
+from ..format.types import text_literal
 from .location import Location
 from .pool import PooledStore, WriteSession, numbered, quoted, values_sql
 from .store import CommitOutcomeUnknown, Failure, Query, Row, Session
@@ -259,14 +260,12 @@ class PostgresStore(PooledStore[Connection]):
         return _INLINED.get(column_type, "varchar")
 
     def indexes_sql(self) -> str:
-        schema = self._schema.replace("'", "''")
-        return f"SELECT indexname::text FROM pg_indexes WHERE schemaname = '{schema}'"
+        return f"SELECT indexname::text FROM pg_indexes WHERE schemaname = {text_literal(self._schema)}"
 
     def tables_sql(self) -> str:
-        schema = self._schema.replace("'", "''")
         return (
             "SELECT c.relname::text AS table_name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-            f"WHERE n.nspname = '{schema}' AND c.relkind IN ('r', 'p')"
+            f"WHERE n.nspname = {text_literal(self._schema)} AND c.relkind IN ('r', 'p')"
         )
 
     def create_schema(self, session: Session) -> None:

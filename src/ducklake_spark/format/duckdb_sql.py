@@ -18,7 +18,7 @@ from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.names import check_text
 from ducklake_spark.format.objects import MacroImpl, MacroParameter
 from ducklake_spark.format.sorting import SortKey
-from ducklake_spark.format.types import NESTED, DataType, duckdb_name, fold, parse_type, quote
+from ducklake_spark.format.types import NESTED, DataType, duckdb_name, fold, parse_type, quote, text_literal
 
 CATALOG_TOKEN = "{DUCKLAKE_CATALOG}"
 """Stands in a view's text where the lake's own name was."""
@@ -89,7 +89,7 @@ def literal(value: Any) -> str | None:
         return "true" if value else "false"
     if type(value) is int:
         return str(value)
-    return "'" + value.replace("'", "''") + "'" if type(value) is str and "\0" not in value else None
+    return text_literal(value) if type(value) is str and "\0" not in value else None
 
 
 def _reason(error: Exception) -> str:
@@ -387,8 +387,7 @@ def once_or_per_row(expression: str) -> str:
     value, type_name = _run(f"SELECT CAST(({expression}) AS VARCHAR), typeof({expression})")[0]
     if value is None:
         return "NULL"
-    escaped = value.replace("'", "''")
-    return f"CAST('{escaped}' AS {type_name})"
+    return f"CAST({text_literal(value)} AS {type_name})"
 
 
 def macro_impl(

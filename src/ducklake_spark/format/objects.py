@@ -13,6 +13,7 @@ from datetime import datetime, timedelta, timezone
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.partitioning import Partitioning
 from ducklake_spark.format.sorting import Sorting
+from ducklake_spark.format.types import quote
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -132,7 +133,7 @@ def uuid7() -> str:
 
 def quoted_list(names: Sequence[str]) -> str:
     """Names as `"a","b c"`; the empty text for none, which is what the format wants."""
-    return ",".join('"' + name.replace('"', '""') + '"' for name in names)
+    return ",".join(quote(name) for name in names)
 
 
 def parse_quoted_list(text: str | None) -> tuple[str, ...]:

@@ -372,6 +372,15 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def text_literal(text: str) -> str:
+    """A text as an SQL literal, for where no parameter can stand.
+
+    >>> text_literal("it's")
+    "'it''s'"
+    """
+    return "'" + text.replace("'", "''") + "'"
+
+
 def duckdb_name(data_type: DataType) -> str:
     """The type in DuckDB's SQL."""
     match data_type:

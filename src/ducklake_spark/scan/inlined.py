@@ -19,7 +19,7 @@ from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.errors import CatalogError
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.data import stored_type
-from ducklake_spark.format.types import NESTED, duckdb_name, quote
+from ducklake_spark.format.types import NESTED, duckdb_name, quote, text_literal
 from ducklake_spark.scan.projection.types import TypeChoices, user_type
 
 if TYPE_CHECKING:
@@ -163,8 +163,8 @@ def _text(value: Any) -> str | None:
 def _default(node: ColumnDef, choices: TypeChoices) -> str:
     if node.initial_default is None:
         return f"CAST(NULL AS {_carried_sql(node, choices)})"
-    text = node.initial_default.replace("'", "''")
-    return _value(f"CAST('{text}' AS {duckdb_name(node.data_type)})", node, node, choices)
+    value = f"CAST({text_literal(node.initial_default)} AS {duckdb_name(node.data_type)})"
+    return _value(value, node, node, choices)
 
 
 def _value(sql: str, then: ColumnDef, now: ColumnDef, choices: TypeChoices, depth: int = 0) -> str:
@@ -190,17 +190,15 @@ def _value(sql: str, then: ColumnDef, now: ColumnDef, choices: TypeChoices, dept
                 made = (
                     _default(child, choices)
                     if old is None
-                    else _value(f"struct_extract({sql}, {_literal(old.name)})", old, child, choices, depth)
+                    else _value(
+                        f"struct_extract({sql}, {text_literal(old.name)})", old, child, choices, depth
+                    )
                 )
                 parts.append(f"{quote(child.name)} := {made}")
             return f"CASE WHEN {sql} IS NULL THEN NULL ELSE struct_pack({', '.join(parts)}) END"
         case _:
             promoted = sql if then.type == now.type else f"CAST({sql} AS {duckdb_name(now.data_type)})"
             return _scalar(promoted, now, choices)
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 _CASTS = {

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ducklake_spark.format.deletion_vector import bitmap_positions, vector_of
 from ducklake_spark.format.objects import uuid7
+from ducklake_spark.format.types import text_literal
 
 if TYPE_CHECKING:
     from ducklake_spark.format.deletion_vector import Positions
@@ -98,7 +99,7 @@ class DeleteEncoding:
                 connection.register("old", pa.table({"pos": deleted_positions(file.delete_file)}))
                 parts.append(f"SELECT pos, CAST({file.delete_begin} AS BIGINT) AS s FROM old")
             elif file.delete_file is not None:
-                old = "'" + file.delete_file.replace("'", "''") + "'"
+                old = text_literal(file.delete_file)
                 names = connection.execute(f"SELECT * FROM read_parquet({old}) LIMIT 0").description or []
                 stamped = any(column[0] == "_ducklake_internal_snapshot_id" for column in names)
                 stamp = (
@@ -106,11 +107,11 @@ class DeleteEncoding:
                 )
                 parts.append(f"SELECT pos, {stamp} AS s FROM read_parquet({old})")
             extra = ", min(s) AS _ducklake_internal_snapshot_id" if history else ""
-            quoted = "'" + file.path.replace("'", "''") + "'"
+            quoted = text_literal(file.path)
             union = " UNION ALL ".join(parts)
             select = f"SELECT {quoted} AS file_path, pos{extra} FROM ({union}) GROUP BY pos ORDER BY pos"
             fields = FIELDS if history else PLAIN_FIELDS
-            target = "'" + path.replace("'", "''") + "'"
+            target = text_literal(path)
             row = connection.execute(
                 f"COPY ({select}) TO {target} (FORMAT parquet, FIELD_IDS {fields}, RETURN_STATS)"
             ).fetchone()

@@ -21,6 +21,7 @@ from urllib.parse import quote as url_quote
 import duckdb
 import pyarrow as pa
 
+from ducklake_spark.format.types import quote, text_literal
 from ducklake_spark.workers.buckets import register
 
 FAILURE_MARK = "ducklake-spark failure: "
@@ -105,7 +106,7 @@ class Encoding:
         with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as scratch:
             connection = self._connect(scratch)
             try:
-                listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+                listed = ", ".join(map(text_literal, paths))
                 # One after the other, in this order.
                 source = f"read_parquet([{listed}], hive_partitioning = false)"
                 return list(self._write(connection, source, self._staging()))
@@ -132,7 +133,7 @@ class Encoding:
         return staging
 
     def _select(self, source: str) -> str:
-        parts = [f"{_guarded(column)} AS {_quote(column.name)}" for column in self.columns]
+        parts = [f"{_guarded(column)} AS {quote(column.name)}" for column in self.columns]
         inner = f"SELECT {', '.join(parts)} FROM {source}"
         helpers = [f"{key.sql} AS __key{i}" for i, key in enumerate(self.keys)]
         order = [f"__key{i}" for i in range(len(helpers))] + list(self.order_by)
@@ -150,7 +151,7 @@ class Encoding:
             options.append(f"PARTITION_BY ({', '.join(f'__key{i}' for i in range(len(self.keys)))})")
         else:
             options.append(f"FILE_SIZE_BYTES {self.target_file_size}")
-        target = staging.replace("'", "''")
+        target = text_literal(staging)
         select = self._select(source)
         if self.variants:
             connection.execute(f"CREATE TEMP TABLE held AS {select}")
@@ -158,7 +159,7 @@ class Encoding:
             unshredded = self._unshredded(connection)
             if unshredded:
                 options.append(f"SHREDDING {{{', '.join(unshredded)}}}")
-        rows = connection.execute(f"COPY ({select}) TO '{target}' ({', '.join(options)})").fetchall()
+        rows = connection.execute(f"COPY ({select}) TO {target} ({', '.join(options)})").fetchall()
         for path, count, size, footer, statistics, partition in rows:
             if count == 0:
                 os.remove(path)
@@ -174,17 +175,17 @@ class Encoding:
         found = []
         for name in self.variants:
             asked = (
-                f"SELECT 1 FROM (SELECT DISTINCT t.key FROM held, json_tree(CAST({_quote(name)} AS JSON)) t "
+                f"SELECT 1 FROM (SELECT DISTINCT t.key FROM held, json_tree(CAST({quote(name)} AS JSON)) t "
                 "WHERE t.key IS NOT NULL) GROUP BY lower(key) HAVING count(*) > 1 LIMIT 1"
             )
             if connection.execute(asked).fetchone() is not None:
-                found.append(f"{_quote(name)}: 'VARCHAR'")
+                found.append(f"{quote(name)}: 'VARCHAR'")
         return found
 
     def _nulls(self, connection: duckdb.DuckDBPyConnection, path: str) -> dict[str, int]:
         if not self.counted:
             return {}
-        counts = ", ".join(f"count(*) - count({_quote(name)})" for name in self.counted)
+        counts = ", ".join(f"count(*) - count({quote(name)})" for name in self.counted)
         row = connection.execute(f"SELECT {counts} FROM read_parquet(?)", [path]).fetchone()
         assert row is not None
         return dict(zip(self.counted, row, strict=True))
@@ -284,7 +285,3 @@ def _guarded(column: EncodedColumn) -> str:
     if not column.not_null:
         return column.sql
     return f"CASE WHEN ({column.sql}) IS NULL THEN error('{NULL_REASON}') ELSE {column.sql} END"
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

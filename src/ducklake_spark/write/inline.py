@@ -17,7 +17,7 @@ from ducklake_spark.format.columns import ColumnDef, walk_all
 from ducklake_spark.format.data import PLAIN, InlineBatch, inline_casts, stored_type
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.format.statistics import ColumnStats
-from ducklake_spark.format.types import NESTED, DataType, List, Map, Struct, duckdb_name, quote
+from ducklake_spark.format.types import NESTED, DataType, List, Map, Struct, duckdb_name, quote, text_literal
 
 if TYPE_CHECKING:
     from ducklake_spark.catalog.transaction import Transaction
@@ -221,8 +221,7 @@ def _initial(column: ColumnDef) -> str:
     name = duckdb_name(column.data_type)
     if column.initial_default is None:
         return f"CAST(NULL AS {name})"
-    text = column.initial_default.replace("'", "''")
-    return f"CAST('{text}' AS {name})"
+    return f"CAST({text_literal(column.initial_default)} AS {name})"
 
 
 def _promoted(value: str, old: ColumnDef, new: ColumnDef) -> str:
@@ -246,8 +245,7 @@ def _promoted(value: str, old: ColumnDef, new: ColumnDef) -> str:
                 if before is None:
                     parts.append(f"{quote(child.name)} := {_initial(child)}")
                     continue
-                name = before.name.replace("'", "''")
-                inner = _promoted(f"struct_extract({value}, '{name}')", before, child)
+                inner = _promoted(f"struct_extract({value}, {text_literal(before.name)})", before, child)
                 parts.append(f"{quote(child.name)} := {inner}")
             return f"CASE WHEN {value} IS NULL THEN NULL ELSE struct_pack({', '.join(parts)}) END"
         case _:

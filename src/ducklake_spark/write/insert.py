@@ -27,7 +27,7 @@ from ducklake_spark.format.edits import InlineRows, InsertFiles
 from ducklake_spark.format.objects import SchemaDef, TableDef, is_local, uuid7
 from ducklake_spark.format.options import DEFAULT_TARGET_FILE_SIZE, HIGHEST_LEVEL
 from ducklake_spark.format.statistics import WIDE_INTEGERS, ColumnStats, geometry_stats
-from ducklake_spark.format.types import duckdb_name, quote
+from ducklake_spark.format.types import duckdb_name, quote, text_literal
 from ducklake_spark.spark import file_checks as storage
 from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
 from ducklake_spark.spark.writer import in_own_session, is_classic, max_rows
@@ -211,8 +211,7 @@ def _default_value(column: ColumnDef) -> str:
     if column.default_value is None:
         return f"CAST(NULL AS {name})"
     if column.default_value_type != "expression":
-        text = column.default_value.replace("'", "''")
-        return f"CAST('{text}' AS {name})"
+        return f"CAST({text_literal(column.default_value)} AS {name})"
     return f"CAST({duckdb_sql.once_or_per_row(column.default_value)} AS {name})"
 
 
@@ -301,7 +300,7 @@ def _require_writable_types(table: TableDef) -> None:
 
 
 def _field_id(column: ColumnDef) -> str:
-    name = "'" + column.name.replace("'", "''") + "'"
+    name = text_literal(column.name)
     if not column.children:
         return f"{name}: {column.column_id}"
     inner = ", ".join(_field_id(child) for child in column.children)

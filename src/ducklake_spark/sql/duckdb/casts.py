@@ -12,6 +12,7 @@ import pyspark.sql.types as T
 from sqlglot import exp
 
 from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.format.names import ticked
 from ducklake_spark.sql.duckdb.functions import spark
 from ducklake_spark.sql.duckdb.times import MICROS
 from ducklake_spark.sql.duckdb.types import Types, is_float
@@ -187,7 +188,7 @@ def _text(value: str, kind: T.DataType, depth: int) -> str:
     if isinstance(kind, T.StructType):
         parts = []
         for field in kind.fields:
-            inner = _element_text(f"({value}).`{field.name.replace('`', '``')}`", field.dataType, depth + 1)
+            inner = _element_text(f"({value}).{ticked(field.name)}", field.dataType, depth + 1)
             shown = field.name.replace("\\", "\\\\").replace("'", "\\'")
             name = exp.Literal.string(f"'{shown}': ").sql("spark")
             parts.append(f"{name}, coalesce({inner}, 'NULL')")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyspark.sql.types as T
 from sqlglot import exp
 
+from ducklake_spark.format.names import ticked
 from ducklake_spark.sql.duckdb.functions import spark
 
 
@@ -22,7 +23,7 @@ def _key(value: str, kind: T.DataType | None, depth: int) -> str:
     if isinstance(kind, T.StructType) and kind.fields:
         parts = []
         for place, field in enumerate(kind.fields):
-            name = f"({value}).`{field.name.replace('`', '``')}`"
+            name = f"({value}).{ticked(field.name)}"
             parts.append(f"'n{place}', {name} IS NULL, 'v{place}', {_key(name, field.dataType, depth)}")
         return f"if({value} IS NULL, NULL, named_struct({', '.join(parts)}))"
     return value

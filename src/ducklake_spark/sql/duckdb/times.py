@@ -12,6 +12,7 @@ import pyspark.sql.types as T
 from sqlglot import exp
 
 from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.format.types import text_literal
 from ducklake_spark.sql.duckdb.functions import spark, wrapped
 from ducklake_spark.sql.duckdb.types import Types
 
@@ -326,9 +327,7 @@ def java_pattern(marks: str, *, to_read: bool = False) -> str:
             alone = to_read and not after_mark and marks[found.end() : found.end() + 1] != "%"
             parts.append(_MARKS[mark][0] if alone and mark in "mdHMSI" else _MARKS[mark])
         else:
-            parts.append(
-                re.sub(r"[A-Za-z'\[\]{}#]+", lambda text: "'" + text[0].replace("'", "''") + "'", other)
-            )
+            parts.append(re.sub(r"[A-Za-z'\[\]{}#]+", lambda text: text_literal(text[0]), other))
         after_mark = bool(mark)
     return "".join(parts)
 

@@ -16,7 +16,7 @@ from ducklake_spark.format.columns import ColumnDef, resolve
 from ducklake_spark.format.duckdb_sql import quote_if_needed
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import SchemaDef, TableDef
-from ducklake_spark.format.types import NESTED, fold
+from ducklake_spark.format.types import NESTED, fold, text_literal
 from ducklake_spark.spark import file_index as relation
 from ducklake_spark.sql.execute.context import Context
 from ducklake_spark.sql.execute.queries import spark_sql
@@ -206,11 +206,9 @@ def _writers(context: Context) -> Any:
 
 
 def _literal(context: Context, text: str) -> str:
-    escaped = (
-        text.replace("\\", "\\\\").replace("'", "\\'")
-        if context.dialect == "spark"
-        else text.replace("'", "''")
-    )
+    if context.dialect != "spark":
+        return text_literal(text)
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
 
@@ -233,7 +231,7 @@ def shown_default(column: ColumnDef) -> str | None:
         return "NULL"
     if column.default_value_type == "expression":
         return column.default_value
-    return "'" + column.default_value.replace("'", "''") + "'"
+    return text_literal(column.default_value)
 
 
 def describe(context: Context, node: nodes.Describe) -> DataFrame:

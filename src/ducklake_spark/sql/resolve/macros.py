@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.duckdb_sql import CATALOG_TOKEN
+from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import MacroDef, MacroImpl, MacroParameter
 from ducklake_spark.format.types import Scalar, duckdb_name, fold, quote
 from ducklake_spark.sql.parser.grammar_queries import parse_query_text
@@ -51,7 +52,7 @@ def text_of(node: exp.Expr) -> str:
         return node.sql(dialect="spark")
     text = f"({node.this.sql(dialect='spark')})"
     name = node.meta.get("ducklake_macro")
-    return text if name is None else f"({text} AS `{name.replace('`', '``')}`)"
+    return text if name is None else f"({text} AS {ticked(name)})"
 
 
 def _calls(

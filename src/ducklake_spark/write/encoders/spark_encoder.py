@@ -23,7 +23,7 @@ from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.format.options import DEFAULT_TARGET_FILE_SIZE
 from ducklake_spark.format.statistics import ColumnStats
-from ducklake_spark.format.types import Decimal, Struct, duckdb_name, quote
+from ducklake_spark.format.types import Decimal, Struct, duckdb_name, quote, text_literal
 from ducklake_spark.spark import writer as jvm
 from ducklake_spark.workers.buckets import register
 from ducklake_spark.workers.duckdb_encoder import FAILURE_MARK, NULL_REASON, hive_folder
@@ -185,7 +185,7 @@ def _default(column: ColumnDef) -> Column | None:
         if once == text:
             return None
     else:
-        once = "'" + text.replace("'", "''") + "'"
+        once = text_literal(text)
     with duckdb.connect(":memory:") as connection:
         connection.execute("SET TimeZone = 'UTC'")
         row = connection.execute(f"SELECT CAST(CAST({once} AS {name}) AS VARCHAR)").fetchone()

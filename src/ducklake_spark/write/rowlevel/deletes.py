@@ -24,7 +24,7 @@ from ducklake_spark.format.data import LOCAL_ROW_ID, DeleteFile, FileDeletes
 from ducklake_spark.format.edits import DeleteRows, TableEdit
 from ducklake_spark.format.names import split_name, ticked
 from ducklake_spark.format.objects import TableDef, is_local
-from ducklake_spark.format.types import fold
+from ducklake_spark.format.types import fold, text_literal
 from ducklake_spark.scan.read import FILE_ID, INLINED_NAME, VIRTUAL_COLUMNS, hidden
 from ducklake_spark.spark.errors import is_of_spark
 from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
@@ -44,9 +44,9 @@ _AT_ONCE = 1000
 
 def restamp(file: DeleteFile, snapshot_id: int) -> DeleteFile:
     """Writes a delete file again under its name, with another snapshot id for this transaction's deletes."""
-    source = "'" + file.whole_path.replace("'", "''") + "'"
+    source = text_literal(file.whole_path)
     scratch = file.whole_path + ".new"
-    target = "'" + scratch.replace("'", "''") + "'"
+    target = text_literal(scratch)
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
         column = "_ducklake_internal_snapshot_id"
         changed = f"CASE WHEN {column} = {file.stamp} THEN CAST({snapshot_id} AS BIGINT) ELSE {column} END"
