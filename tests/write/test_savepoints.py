@@ -160,7 +160,8 @@ def test_a_savepoint_keeps_every_kind_of_change(
 
 def state(tx: Any) -> Any:
     """Everything that a transaction holds, as it is now."""
-    return copy.deepcopy([vars(tx.edits), tx.info, tx.written])
+    edits = {name: value for name, value in vars(tx.edits).items() if name != "_own"}
+    return copy.deepcopy([edits, tx.info, tx.written])
 
 
 def test_a_statement_of_sql_that_fails_late_leaves_nothing(lake: Lake) -> None:

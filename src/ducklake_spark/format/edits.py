@@ -352,16 +352,25 @@ class Edits:
         self.created: list[int] = []
         """Ids of new tables and views, in order."""
         self._local = 0
+        self._own: set[tuple[int, int]] = set()
+        """Which edits no copy shares: the identity of their collection, and their key in it."""
 
     def copy(self) -> Edits:
-        """The changes as they are now. What cannot change, above all rows and files, is shared."""
+        """The changes as they are now. Edits are shared until one of the two changes them, so a copy is cheap."""
         made = Edits()
-        made.schemas = {key: _copied(edit) for key, edit in self.schemas.items()}
-        made.tables = {key: _copied(edit) for key, edit in self.tables.items()}
-        made.views = {key: _copied(edit) for key, edit in self.views.items()}
-        made.macros = {key: _copied(edit) for key, edit in self.macros.items()}
+        made.schemas, made.tables = dict(self.schemas), dict(self.tables)
+        made.views, made.macros = dict(self.views), dict(self.macros)
         made.options, made.created, made._local = dict(self.options), list(self.created), self._local
+        self._own.clear()
         return made
+
+    def _to_change(self, edits: dict[int, E], object_id: int, new: E) -> E:
+        """The edit of an object, which may be changed: `new` if there is none yet, and never one that a copy shares."""
+        key = (id(edits), object_id)
+        if key not in self._own:
+            edits[object_id] = _copied(edits[object_id]) if object_id in edits else new
+            self._own.add(key)
+        return edits[object_id]
 
     def new_id(self) -> int:
         """A local id for a new object."""
@@ -396,8 +405,7 @@ class Edits:
             case CreateSchema(schema):
                 self.schemas[schema.schema_id] = Edit(None, schema)
             case DropSchema(schema):
-                edit = self.schemas.setdefault(schema.schema_id, Edit(schema, schema))
-                edit.now = None
+                self._to_change(self.schemas, schema.schema_id, Edit(schema, schema)).now = None
             case CreateTable(table, schema):
                 self.tables[table.table_id] = TableEdit(
                     None, table, schema.name, [table.name], versioned=True, layout=True
@@ -433,19 +441,19 @@ class Edits:
                 self.views[view.view_id] = Edit(None, view, schema.name, [view.name])
                 self.created.append(view.view_id)
             case DropView(view):
-                self.views.setdefault(view.view_id, Edit(view, view)).now = None
+                self._to_change(self.views, view.view_id, Edit(view, view)).now = None
             case RenameView(view, schema, name):
-                view_edit = self.views.setdefault(view.view_id, Edit(view, view))
+                view_edit = self._to_change(self.views, view.view_id, Edit(view, view))
                 view_edit.now, view_edit.schema_name = replace(view, name=name), schema.name
                 view_edit.names.append(name)
             case CommentView(view, comment):
-                view_edit = self.views.setdefault(view.view_id, Edit(view, view))
+                view_edit = self._to_change(self.views, view.view_id, Edit(view, view))
                 view_edit.now = replace(view, comment=comment)
                 view_edit.altered = view_edit.commented = True
             case CreateMacro(macro, schema):
                 self.macros[macro.macro_id] = Edit(None, macro, schema.name, [macro.name])
             case DropMacro(macro):
-                self.macros.setdefault(macro.macro_id, Edit(macro, macro)).now = None
+                self._to_change(self.macros, macro.macro_id, Edit(macro, macro)).now = None
             case DeleteRows(table):
                 self._table(table).delete(change)
             case InsertFiles(table, files):
@@ -463,7 +471,7 @@ class Edits:
                 self.options[(key, scope, scope_id)] = value
 
     def _table(self, table: TableDef) -> TableEdit:
-        return self.tables.setdefault(table.table_id, TableEdit(table, table))
+        return self._to_change(self.tables, table.table_id, TableEdit(table, table))
 
     def _alter(self, before: TableDef, after: TableDef) -> TableEdit:
         edit = self._table(before)
