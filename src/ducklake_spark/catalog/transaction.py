@@ -274,20 +274,14 @@ class Transaction:
         ) from last
 
     def _states_at_start(self) -> dict[int, TableState]:
-        """What tables have, and whether the snapshot is still there with which this began, in one round trip."""
-        asked_start = False
+        """What tables have, and in the same round trip whether the snapshot with which this began is still there."""
 
         def run(asked: Sequence[Query]) -> list[list[Row]]:
-            nonlocal asked_start
             *rows, start = self.store.query_many([*asked, from_query(self.store, self.snapshot)])
-            asked_start = True
             self._require_start(start)
             return rows
 
-        states = self._states(run, self.snapshot)
-        if not asked_start:
-            run([])
-        return states
+        return self._states(run, self.snapshot)
 
     def _require_start(self, rows: Sequence[Row]) -> None:
         """Refuses to build on a snapshot that is gone, or that is another one than it was."""
