@@ -287,7 +287,7 @@ def test_snapshots_that_are_gone_cannot_be_compared(
     ):
         a.create_table("t", {"a": "int"})
         start = a.version
-        with pytest.raises(ConflictError, match="no longer (all )?in the catalog"), a.transaction():
+        with pytest.raises(ConflictError, match=r"no longer (all )?in the catalog"), a.transaction():
             a["t"].add_column("b", "int")
             b["t"].add_column("c", "int")
             b.create_table("u", {"a": "int"})
