@@ -98,8 +98,8 @@ def rows_fit(files: Files) -> Any:
 
 
 def is_cut(files: Files) -> Any:
-    """Half a dozen files or more, none of which is much larger than the target."""
-    return len(files.paths) >= 6, max(files.sizes) <= 300_000
+    """Several files, none of which is much larger than the target."""
+    return len(files.paths) >= 4, max(files.sizes) <= 300_000
 
 
 def is_one(files: Files) -> Any:
