@@ -6,7 +6,6 @@ from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ducklake_spark.answers import answer
 from ducklake_spark.catalog.store import Query, Store
 from ducklake_spark.format.changes import WORDS, parse_changes
 from ducklake_spark.format.objects import EPOCH, TableDef
@@ -54,6 +53,8 @@ def history(lake: Lake, table: TableDef) -> DataFrame:
         )
         time = EPOCH + timedelta(microseconds=int(micros))
         rows.append((snapshot_id, time, words, came, went, author, message, extra))
+    from ducklake_spark.answers import answer
+
     return answer(lake, rows, _SCHEMA)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
-from ducklake_spark.answers import answer
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.inventory import Size, sizes
 from ducklake_spark.catalog.tables import LIVE
@@ -44,6 +43,8 @@ def table_info(lake: Lake) -> DataFrame:
         )
         for table in sorted(tx.all_tables(), key=lambda table: table.table_id)
     ]
+    from ducklake_spark.answers import answer
+
     return answer(
         lake,
         rows,
@@ -86,6 +87,8 @@ def detail(table: Table) -> DataFrame:
         size.inlined_rows,
         size.rows,
     )
+    from ducklake_spark.answers import answer
+
     return answer(lake, [row], _DETAIL)
 
 
@@ -95,6 +98,8 @@ def list_files(lake: Lake, name: Name) -> DataFrame:
     schema, own = lake._resolve(tx, name)
     table = ddl.get_table(tx, schema, own)
     rows = [_file(row, table_path(lake, schema, table)) for row in _file_rows(tx, table)]
+    from ducklake_spark.answers import answer
+
     return answer(
         lake,
         rows,
