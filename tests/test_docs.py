@@ -56,6 +56,18 @@ def test_the_blocks_of_a_page_run_one_after_another(
                 oracle.execute(statement.replace("'ducklake:", f"'ducklake:{tmp_path}/"))
 
 
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_the_first_minute_can_be_had_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader runs the script again in the same folder."""
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        names: dict[str, object] = {"__name__": "docs"}
+        for language, text in blocks(ROOT / "README.md"):
+            if language == "python":
+                run(text, "README.md", names)
+
+
 def test_links_lead_somewhere() -> None:
     for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):

@@ -62,6 +62,7 @@ def history(lake: Lake, table: TableDef) -> DataFrame:
         )
         time = EPOCH + timedelta(microseconds=int(micros))
         rows.append((snapshot_id, time, words, came, went, author, message, extra))
+
     return answer(lake, rows, _SCHEMA)
 
 

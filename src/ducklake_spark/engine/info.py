@@ -45,6 +45,7 @@ def table_info(lake: Lake) -> DataFrame:
         )
         for table in sorted(tx.all_tables(), key=lambda table: table.table_id)
     ]
+
     return answer(
         lake,
         rows,
@@ -87,6 +88,7 @@ def detail(table: Table) -> DataFrame:
         size.inlined_rows,
         size.rows,
     )
+
     return answer(lake, [row], _DETAIL)
 
 
@@ -96,6 +98,7 @@ def list_files(lake: Lake, name: Name) -> DataFrame:
     schema, own = scope_of(lake).resolve(tx, name)
     table = ddl.get_table(tx, schema, own)
     rows = [_file(row, table_path(lake, schema, table)) for row in _file_rows(tx, table)]
+
     return answer(
         lake,
         rows,

@@ -67,10 +67,12 @@ class DeleteEncoding:
         """Rows of (file id, name, positions); one answer for each."""
         for batch in batches:
             for row in batch.to_pylist():
-                info = self._answer(row["f"], row["n"], sorted(set(row["p"])))
+                info = self.answer(row["f"], row["n"], row["p"])
                 yield pa.record_batch([pa.array([json.dumps(info)])], schema=RESULT)
 
-    def _answer(self, file_id: int | None, name: str | None, positions: list[int]) -> dict[str, Any]:
+    def answer(self, file_id: int | None, name: str | None, deleted: Iterable[int]) -> dict[str, Any]:
+        """What becomes of the deletes of one file, or of rows in the catalog."""
+        positions = sorted(set(deleted))
         answer: dict[str, Any] = {"file": file_id, "name": name, "count": len(positions)}
         if file_id is None:
             return answer | {"positions": positions}

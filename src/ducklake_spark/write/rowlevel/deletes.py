@@ -66,7 +66,6 @@ def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, i
         target: The table.
         matching: A DataFrame with the columns of `PLACE` of the rows to delete.
     """
-    require_workers(matching.sparkSession)
     tx, table = target.tx, target.table
     edit = tx.edits.tables.get(table.table_id)
     grouped = (
@@ -79,6 +78,8 @@ def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, i
         grouped = grouped.localCheckpoint()
         touched = [row[0] for row in grouped.where("f >= 0").select("f").collect()]
     files = table_files(target, edit, touched)
+    if files:
+        require_workers(matching.sparkSession)
     encoding = DeleteEncoding(
         local_path(target.folder),
         target.inline_limit,
@@ -87,7 +88,11 @@ def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, i
         vectors=target.option("write_deletion_vectors") == "true",
     )
     try:
-        answers = [json.loads(row[0]) for row in map_in_arrow(grouped, encoding, "info string").collect()]
+        if files:
+            answers = [json.loads(row[0]) for row in map_in_arrow(grouped, encoding, "info string").collect()]
+        else:
+            # All rows are in the catalog, which keeps their deletes as well: a worker has nothing to write.
+            answers = [encoding.answer(row.f, row.n, row.p) for row in grouped.collect()]
     except Exception as error:
         raise refused(target, error) or error from None
     if not answers:
