@@ -74,7 +74,8 @@ def given_rows(given: Any, name: str) -> GivenRows | None:
         return None
     if not given:
         raise InvalidInputError(
-            f'An empty list does not say what columns table "{name}" has: give rows, or a schema with at least one column.'
+            f'An empty list does not say what columns table "{name}" has: give rows, or a schema with at least one '
+            "column."
         )
     dicts = [
         row.asDict() if hasattr(row, "asDict") and getattr(row, "__fields__", None) else row for row in given
