@@ -8,7 +8,7 @@ import pytest
 
 from ducklake_spark.errors import ConflictError
 from ducklake_spark.format.changes import ChangeSet, format_changes, parse_changes
-from ducklake_spark.format.conflicts import Mine, Theirs, check
+from ducklake_spark.format.conflicts import ConcurrentChanges, OwnChanges, check
 
 T, OTHER = 7, 8
 TABLE_FIELDS = {
@@ -47,7 +47,7 @@ def changes(what: str, table_id: int = T) -> ChangeSet:
 @pytest.mark.parametrize("mine", TABLE_FIELDS)
 @pytest.mark.parametrize("theirs", TABLE_FIELDS)
 def test_changes_of_one_table(mine: str, theirs: str) -> None:
-    both = Mine(changes(mine), table_names={T: "sales"}), Theirs(changes(theirs))
+    both = OwnChanges(changes(mine), table_names={T: "sales"}), ConcurrentChanges(changes(theirs))
     if theirs in MATRIX[mine].split(", "):
         with pytest.raises(ConflictError, match=r'table "sales" \(id 7\)'):
             check(*both)
@@ -58,7 +58,10 @@ def test_changes_of_one_table(mine: str, theirs: str) -> None:
 @pytest.mark.parametrize("mine", TABLE_FIELDS)
 @pytest.mark.parametrize("theirs", TABLE_FIELDS)
 def test_changes_of_different_tables_never_conflict(mine: str, theirs: str) -> None:
-    check(Mine(changes(mine), renamed_tables={T}), Theirs(changes(theirs, OTHER), renamed_tables={OTHER}))
+    check(
+        OwnChanges(changes(mine), renamed_tables={T}),
+        ConcurrentChanges(changes(theirs, OTHER), renamed_tables={OTHER}),
+    )
 
 
 @pytest.mark.parametrize("mine", ["delete", "inlined delete"])
@@ -66,16 +69,19 @@ def test_changes_of_different_tables_never_conflict(mine: str, theirs: str) -> N
 def test_deletes_meet_in_a_file(mine: str, theirs: str) -> None:
     with pytest.raises(ConflictError, match="data file 3"):
         check(
-            Mine(changes(mine), deleted_files={2: 1, 3: 1}),
-            Theirs(ChangeSet(), deleted_files={3: 7, 4: 7}),
+            OwnChanges(changes(mine), deleted_files={2: 1, 3: 1}),
+            ConcurrentChanges(ChangeSet(), deleted_files={3: 7, 4: 7}),
         )
     if (mine, theirs) != ("inlined delete", "inlined delete"):
-        check(Mine(changes(mine), deleted_files={2: 1}), Theirs(changes(theirs), deleted_files={4: 7}))
+        check(
+            OwnChanges(changes(mine), deleted_files={2: 1}),
+            ConcurrentChanges(changes(theirs), deleted_files={4: 7}),
+        )
 
 
 def test_compaction_of_older_versions_counts() -> None:
     with pytest.raises(ConflictError, match="compacted it"):
-        check(Mine(changes("delete")), Theirs(ChangeSet(compacted_tables={T})))
+        check(OwnChanges(changes("delete")), ConcurrentChanges(ChangeSet(compacted_tables={T})))
 
 
 # Renames have ids, which the log does not show.
@@ -84,57 +90,66 @@ def test_compaction_of_older_versions_counts() -> None:
 @pytest.mark.parametrize("field", ["altered_tables", "dropped_tables"])
 def test_a_renamed_table_is_not_as_it_was(field: str) -> None:
     with pytest.raises(ConflictError, match="renamed it"):
-        check(Mine(ChangeSet(**{field: {T}})), Theirs(ChangeSet(), renamed_tables={T}))
+        check(OwnChanges(ChangeSet(**{field: {T}})), ConcurrentChanges(ChangeSet(), renamed_tables={T}))
 
 
 @pytest.mark.parametrize(
     "theirs",
     [
-        Theirs(ChangeSet(dropped_tables={T})),
-        Theirs(ChangeSet(altered_tables={T})),
-        Theirs(ChangeSet(), renamed_tables={T}),
+        ConcurrentChanges(ChangeSet(dropped_tables={T})),
+        ConcurrentChanges(ChangeSet(altered_tables={T})),
+        ConcurrentChanges(ChangeSet(), renamed_tables={T}),
     ],
 )
-def test_a_table_to_rename_must_be_as_it_was(theirs: Theirs) -> None:
+def test_a_table_to_rename_must_be_as_it_was(theirs: ConcurrentChanges) -> None:
     with pytest.raises(ConflictError, match="cannot rename table"):
-        check(Mine(ChangeSet(created_tables=[("main", "n")]), renamed_tables={T}), theirs)
+        check(OwnChanges(ChangeSet(created_tables=[("main", "n")]), renamed_tables={T}), theirs)
 
 
 @pytest.mark.parametrize(
     "theirs",
     [
-        Theirs(ChangeSet(dropped_views={T})),
-        Theirs(ChangeSet(altered_views={T})),
-        Theirs(ChangeSet(), renamed_views={T}),
+        ConcurrentChanges(ChangeSet(dropped_views={T})),
+        ConcurrentChanges(ChangeSet(altered_views={T})),
+        ConcurrentChanges(ChangeSet(), renamed_views={T}),
     ],
 )
-def test_a_view_to_change_must_be_as_it_was(theirs: Theirs) -> None:
+def test_a_view_to_change_must_be_as_it_was(theirs: ConcurrentChanges) -> None:
     with pytest.raises(ConflictError, match="cannot alter view"):
-        check(Mine(ChangeSet(altered_views={T})), theirs)
+        check(OwnChanges(ChangeSet(altered_views={T})), theirs)
     with pytest.raises(ConflictError, match="cannot rename view"):
-        check(Mine(ChangeSet(created_views=[("main", "n")]), renamed_views={T}), theirs)
-    check(Mine(ChangeSet(altered_views={OTHER})), theirs)
+        check(OwnChanges(ChangeSet(created_views=[("main", "n")]), renamed_views={T}), theirs)
+    check(OwnChanges(ChangeSet(altered_views={OTHER})), theirs)
 
 
 def test_a_view_to_drop_may_have_a_new_comment_but_no_new_name() -> None:
-    mine = Mine(ChangeSet(dropped_views={T}))
-    check(mine, Theirs(ChangeSet(altered_views={T})))
-    for theirs in (Theirs(ChangeSet(dropped_views={T})), Theirs(ChangeSet(), renamed_views={T})):
+    mine = OwnChanges(ChangeSet(dropped_views={T}))
+    check(mine, ConcurrentChanges(ChangeSet(altered_views={T})))
+    for theirs in (
+        ConcurrentChanges(ChangeSet(dropped_views={T})),
+        ConcurrentChanges(ChangeSet(), renamed_views={T}),
+    ):
         with pytest.raises(ConflictError, match="cannot drop view"):
             check(mine, theirs)
 
 
 def test_ids_of_tables_and_views_are_not_mixed_up() -> None:
-    check(Mine(ChangeSet(altered_tables={T})), Theirs(ChangeSet(dropped_views={T}, altered_views={T})))
-    check(Mine(ChangeSet(dropped_views={T})), Theirs(ChangeSet(dropped_tables={T}), renamed_tables={T}))
+    check(
+        OwnChanges(ChangeSet(altered_tables={T})),
+        ConcurrentChanges(ChangeSet(dropped_views={T}, altered_views={T})),
+    )
+    check(
+        OwnChanges(ChangeSet(dropped_views={T})),
+        ConcurrentChanges(ChangeSet(dropped_tables={T}), renamed_tables={T}),
+    )
 
 
 @pytest.mark.parametrize("field", ["inserted_into_tables", "inlined_inserts"])
 def test_not_null_was_checked_on_rows_that_are_not_all(field: str) -> None:
-    theirs = Theirs(ChangeSet(**{field: {T}}))
+    theirs = ConcurrentChanges(ChangeSet(**{field: {T}}))
     with pytest.raises(ConflictError, match="cannot set NOT NULL on table"):
-        check(Mine(ChangeSet(altered_tables={T}), not_null_tables={T}), theirs)
-    check(Mine(ChangeSet(altered_tables={T})), theirs)
+        check(OwnChanges(ChangeSet(altered_tables={T}), not_null_tables={T}), theirs)
+    check(OwnChanges(ChangeSet(altered_tables={T})), theirs)
 
 
 # Names.
@@ -146,46 +161,49 @@ SPACES = {"created_tables": 0, "created_views": 0, "created_scalar_macros": 1, "
 @pytest.mark.parametrize("mine", NAMED)
 @pytest.mark.parametrize("theirs", NAMED)
 def test_names_are_taken_once_in_each_space(mine: str, theirs: str) -> None:
-    made = Mine(ChangeSet(**{mine: [("Main", "N")]}), schema_ids={"main": 0})
-    taken = Theirs(ChangeSet(**{theirs: [("main", "n")]}))
+    made = OwnChanges(ChangeSet(**{mine: [("Main", "N")]}), schema_ids={"main": 0})
+    taken = ConcurrentChanges(ChangeSet(**{theirs: [("main", "n")]}))
     if SPACES[mine] == SPACES[theirs]:
         with pytest.raises(ConflictError, match=r'"Main"\."N"'):
             check(made, taken)
     else:
         check(made, taken)
-    check(made, Theirs(ChangeSet(**{theirs: [("main", "m"), ("other", "n")]})))
+    check(made, ConcurrentChanges(ChangeSet(**{theirs: [("main", "m"), ("other", "n")]})))
 
 
 @pytest.mark.parametrize("field", NAMED)
 def test_a_schema_to_drop_must_be_as_empty_as_it_was(field: str) -> None:
-    mine = Mine(ChangeSet(dropped_schemas={3}), schema_names={3: "Sales", 4: "hr"})
+    mine = OwnChanges(ChangeSet(dropped_schemas={3}), schema_names={3: "Sales", 4: "hr"})
     with pytest.raises(ConflictError, match='created "n" in it'):
-        check(mine, Theirs(ChangeSet(**{field: [("sales", "n")]})))
-    check(mine, Theirs(ChangeSet(**{field: [("hr", "n")]})))
+        check(mine, ConcurrentChanges(ChangeSet(**{field: [("sales", "n")]})))
+    check(mine, ConcurrentChanges(ChangeSet(**{field: [("hr", "n")]})))
 
 
 @pytest.mark.parametrize("field", NAMED)
 def test_a_schema_to_fill_must_be_there(field: str) -> None:
-    mine = Mine(ChangeSet(**{field: [("Sales", "n")]}), schema_ids={"sales": 3, "hr": 4})
+    mine = OwnChanges(ChangeSet(**{field: [("Sales", "n")]}), schema_ids={"sales": 3, "hr": 4})
     with pytest.raises(ConflictError, match='dropped schema "Sales"'):
-        check(mine, Theirs(ChangeSet(dropped_schemas={3})))
-    check(mine, Theirs(ChangeSet(dropped_schemas={4})))
+        check(mine, ConcurrentChanges(ChangeSet(dropped_schemas={3})))
+    check(mine, ConcurrentChanges(ChangeSet(dropped_schemas={4})))
 
 
 def test_schemas() -> None:
     with pytest.raises(ConflictError, match='schema "A"'):
-        check(Mine(ChangeSet(created_schemas=["A"])), Theirs(ChangeSet(created_schemas=["b", "a"])))
-    check(Mine(ChangeSet(created_schemas=["A"])), Theirs(ChangeSet(created_schemas=["b"])))
+        check(
+            OwnChanges(ChangeSet(created_schemas=["A"])),
+            ConcurrentChanges(ChangeSet(created_schemas=["b", "a"])),
+        )
+    check(OwnChanges(ChangeSet(created_schemas=["A"])), ConcurrentChanges(ChangeSet(created_schemas=["b"])))
     with pytest.raises(ConflictError, match="schema"):
-        check(Mine(ChangeSet(dropped_schemas={3})), Theirs(ChangeSet(dropped_schemas={3})))
-    check(Mine(ChangeSet(dropped_schemas={3})), Theirs(ChangeSet(dropped_schemas={4})))
+        check(OwnChanges(ChangeSet(dropped_schemas={3})), ConcurrentChanges(ChangeSet(dropped_schemas={3})))
+    check(OwnChanges(ChangeSet(dropped_schemas={3})), ConcurrentChanges(ChangeSet(dropped_schemas={4})))
 
 
 @pytest.mark.parametrize("field", ["dropped_scalar_macros", "dropped_table_macros"])
 def test_macros_are_dropped_once(field: str) -> None:
     with pytest.raises(ConflictError, match="cannot drop"):
-        check(Mine(ChangeSet(**{field: {T}})), Theirs(ChangeSet(**{field: {T}})))
-    check(Mine(ChangeSet(**{field: {T}})), Theirs(ChangeSet(**{field: {OTHER}})))
+        check(OwnChanges(ChangeSet(**{field: {T}})), ConcurrentChanges(ChangeSet(**{field: {T}})))
+    check(OwnChanges(ChangeSet(**{field: {T}})), ConcurrentChanges(ChangeSet(**{field: {OTHER}})))
 
 
 def test_nothing_conflicts_with_nothing() -> None:
@@ -195,8 +213,8 @@ def test_nothing_conflicts_with_nothing() -> None:
         value.add(T) if isinstance(value, set) else value.append(
             "s" if part.name == "created_schemas" else ("s", "n")
         )
-    check(Mine(full, schema_ids={"s": 1}, schema_names={T: "s"}), Theirs(ChangeSet()))
-    check(Mine(ChangeSet()), Theirs(full))
+    check(OwnChanges(full, schema_ids={"s": 1}, schema_names={T: "s"}), ConcurrentChanges(ChangeSet()))
+    check(OwnChanges(ChangeSet()), ConcurrentChanges(full))
 
 
 def test_the_log_carries_all_that_is_compared() -> None:
@@ -208,7 +226,7 @@ def test_the_log_carries_all_that_is_compared() -> None:
 
 def test_the_error_says_what_to_do() -> None:
     with pytest.raises(ConflictError) as caught:
-        check(Mine(changes("alter"), table_names={T: "sales"}), Theirs(changes("drop")))
+        check(OwnChanges(changes("alter"), table_names={T: "sales"}), ConcurrentChanges(changes("drop")))
     assert str(caught.value) == (
         'Transaction conflict: cannot alter table "sales" (id 7), because another transaction dropped it after this '
         "one began. Nothing was written; run it again on the new snapshot."

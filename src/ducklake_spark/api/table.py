@@ -327,9 +327,9 @@ class Table:
     def _places(self, tx: Transaction, table: TableDef, without: frozenset[int]) -> DataFrame:
         """The rows and where they are, without those of some data files."""
         from ducklake_spark.engine.reads import read
-        from ducklake_spark.write.rowlevel.deletes import PLACE
+        from ducklake_spark.write.rowlevel.deletes import LOCATOR
 
-        return read(self._scope, tx, table, PLACE, without=without)
+        return read(self._scope, tx, table, LOCATOR, without=without)
 
     @speaking_for(_about("overwrite of"))
     def overwrite(self, rows: Any, where: str | Column | None = None) -> int:
@@ -418,9 +418,9 @@ class Table:
     ) -> int:
         from ducklake_spark.engine.inserts import target_of
         from ducklake_spark.engine.reads import read
-        from ducklake_spark.write.rowlevel.deletes import PLACE, delete_matching, mentioned
+        from ducklake_spark.write.rowlevel.deletes import LOCATOR, delete_matching, mentioned
 
-        virtual = (*PLACE, *mentioned(condition))
+        virtual = (*LOCATOR, *mentioned(condition))
         frame = read(self._scope, tx, table, virtual)
         target = target_of(self._scope, tx, table)
         change, count = delete_matching(target, _called(frame, alias).where(condition))

@@ -23,7 +23,7 @@ from ducklake_spark.errors import (
 )
 from ducklake_spark.format.changes import ChangeSet, parse_changes
 from ducklake_spark.format.columns import RESERVED_NAMES
-from ducklake_spark.format.conflicts import Theirs, check
+from ducklake_spark.format.conflicts import ConcurrentChanges, check
 from ducklake_spark.format.data import DeleteFile
 from ducklake_spark.format.edits import Change, Edit, Edits
 from ducklake_spark.format.objects import MacroDef, SchemaDef, Snapshot, TableDef, ViewDef, is_local
@@ -336,7 +336,7 @@ class Transaction:
 
     def _check_conflicts(self, session: Session, later: list[Row]) -> None:
         start = self.snapshot
-        theirs = Theirs(ChangeSet())
+        theirs = ConcurrentChanges(ChangeSet())
         for row in later:
             theirs.changes.merge(parse_changes(row[-1]))
         # A rename is logged as a creation; only the ids of the new rows tell which object it was.

@@ -24,7 +24,7 @@ from ducklake_spark.spark.worker_functions import require_workers
 from ducklake_spark.write.insert import ROW_ID, Added, Target, row_count, rows_to_add
 from ducklake_spark.write.rowlevel.deletes import (
     HIDDEN,
-    PLACE,
+    LOCATOR,
     assigned_values,
     delete_matching,
     kept_row_id,
@@ -256,14 +256,14 @@ class _Run:
         if len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None:
             return  # deleting a row twice is deleting it
         twice = (
-            changes.groupBy(*PLACE)
+            changes.groupBy(*LOCATOR)
             .agg(F.count(F.lit(1)).alias(_COUNT))
             .where(F.col(_COUNT) > 1)
             .limit(1)
             .collect()
         )
         if twice:
-            shown = self._shown_row([twice[0][name] for name in PLACE])
+            shown = self._shown_row([twice[0][name] for name in LOCATOR])
             raise AmbiguousMergeError(
                 f'The merge into "{self.table.name}" is ambiguous: {twice[0][_COUNT]} rows of the source match one '
                 f"row of the target ({shown}) and would change it. Make the source unique, or narrow the condition."
@@ -277,7 +277,7 @@ class _Run:
             lambda one, other: one & other,
             (
                 self._of_target(name).eqNullSafe(F.lit(value))
-                for name, value in zip(PLACE, place, strict=True)
+                for name, value in zip(LOCATOR, place, strict=True)
             ),
         )
         columns = [self._of_target(ticked(name)).alias(f"c{i}") for i, name in enumerate(names)]

@@ -38,7 +38,7 @@ from ducklake_spark.scan.change_feed.plan import Feed, FeedFile, make_feed
 from ducklake_spark.scan.planning.plan import LakeInfo
 from ducklake_spark.scan.projection.types import choices_of
 from ducklake_spark.write.insert import Target, local_path, refused, rows_to_add
-from ducklake_spark.write.rowlevel.deletes import PLACE, delete_matching, inlined_delete_counts
+from ducklake_spark.write.rowlevel.deletes import LOCATOR, delete_matching, inlined_delete_counts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -292,5 +292,5 @@ def _placed(places: DataFrame) -> DataFrame:
     file_id, position = (F.col(name) for name in places.columns)
     missing = F.lit(None).cast("string")
     return places.select(
-        *(part.alias(name) for part, name in zip((file_id, missing, position), PLACE, strict=True))
+        *(part.alias(name) for part, name in zip((file_id, missing, position), LOCATOR, strict=True))
     )

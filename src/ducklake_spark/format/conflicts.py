@@ -16,7 +16,7 @@ from ducklake_spark.format.types import fold
 
 
 @dataclass
-class Mine:
+class OwnChanges:
     """What my transaction does, with what is needed to compare it."""
 
     changes: ChangeSet
@@ -39,7 +39,7 @@ class Mine:
 
 
 @dataclass
-class Theirs:
+class ConcurrentChanges:
     """What others committed after my start snapshot."""
 
     changes: ChangeSet
@@ -51,7 +51,7 @@ class Theirs:
     """Inlined rows, by inlined table and row id, that were deleted since, with the snapshot that did it."""
 
 
-def check(mine: Mine, theirs: Theirs) -> None:
+def check(mine: OwnChanges, theirs: ConcurrentChanges) -> None:
     """Raises when the two cannot be combined.
 
     Raises:
@@ -64,7 +64,7 @@ def check(mine: Mine, theirs: Theirs) -> None:
     _check_rows(mine, theirs)
 
 
-def _conflict(mine: Mine, kind: str, object_id: int, wanted: str, did: str) -> ConflictError:
+def _conflict(mine: OwnChanges, kind: str, object_id: int, wanted: str, did: str) -> ConflictError:
     name = mine.table_names.get(object_id)
     what = f'{kind} "{name}" (id {object_id})' if name else f"{kind} with id {object_id}"
     return ConflictError(
@@ -73,7 +73,7 @@ def _conflict(mine: Mine, kind: str, object_id: int, wanted: str, did: str) -> C
     )
 
 
-def _same_rows(mine: Mine, table_id: int, what: str, snapshot_id: int | None) -> ConflictError:
+def _same_rows(mine: OwnChanges, table_id: int, what: str, snapshot_id: int | None) -> ConflictError:
     name = mine.table_names.get(table_id)
     table = f'table "{name}"' if name else f"the table with id {table_id}"
     when = f"snapshot {snapshot_id}" if snapshot_id is not None else "another transaction"
@@ -83,14 +83,16 @@ def _same_rows(mine: Mine, table_id: int, what: str, snapshot_id: int | None) ->
     )
 
 
-def _none_of(mine: Mine, kind: str, wanted: str, ids: Iterable[int], rules: Mapping[str, set[int]]) -> None:
+def _none_of(
+    mine: OwnChanges, kind: str, wanted: str, ids: Iterable[int], rules: Mapping[str, set[int]]
+) -> None:
     for object_id in sorted(ids):
         for did, theirs in rules.items():
             if object_id in theirs:
                 raise _conflict(mine, kind, object_id, wanted, did)
 
 
-def _check_schemas(mine: Mine, theirs: Theirs) -> None:
+def _check_schemas(mine: OwnChanges, theirs: ConcurrentChanges) -> None:
     changes, other = mine.changes, theirs.changes
     created = {fold(name) for name in other.created_schemas}
     for name in changes.created_schemas:
@@ -116,7 +118,7 @@ def _check_schemas(mine: Mine, theirs: Theirs) -> None:
             )
 
 
-def _check_created(mine: Mine, theirs: Theirs) -> None:
+def _check_created(mine: OwnChanges, theirs: ConcurrentChanges) -> None:
     changes, other = mine.changes, theirs.changes
     relations = {(fold(schema), fold(name)) for schema, name in [*other.created_tables, *other.created_views]}
     for kind, names, taken in (
@@ -142,7 +144,7 @@ def _folded(names: Iterable[ObjectName]) -> set[tuple[str, str]]:
     return {(fold(schema), fold(name)) for schema, name in names}
 
 
-def _check_dropped(mine: Mine, theirs: Theirs) -> None:
+def _check_dropped(mine: OwnChanges, theirs: ConcurrentChanges) -> None:
     changes, other = mine.changes, theirs.changes
     gone, renamed = {"dropped it": other.dropped_tables}, {"renamed it": theirs.renamed_tables}
     _none_of(mine, "table", "drop", changes.dropped_tables, gone | renamed)
@@ -156,7 +158,7 @@ def _check_dropped(mine: Mine, theirs: Theirs) -> None:
     )
 
 
-def _check_altered(mine: Mine, theirs: Theirs) -> None:
+def _check_altered(mine: OwnChanges, theirs: ConcurrentChanges) -> None:
     changes, other = mine.changes, theirs.changes
     rules = {
         "dropped it": other.dropped_tables,
@@ -183,7 +185,7 @@ def _check_altered(mine: Mine, theirs: Theirs) -> None:
     _none_of(mine, "view", "rename", mine.renamed_views, rules)
 
 
-def _check_rows(mine: Mine, theirs: Theirs) -> None:
+def _check_rows(mine: OwnChanges, theirs: ConcurrentChanges) -> None:
     changes, other = mine.changes, theirs.changes
     structure = {"dropped it": other.dropped_tables, "altered it": other.altered_tables}
     inserted = {"inserted into it": other.inserted_into_tables | other.inlined_inserts}

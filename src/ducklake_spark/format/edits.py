@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, Union
 
 from ducklake_spark.format.changes import ChangeSet
 from ducklake_spark.format.columns import ColumnDef
-from ducklake_spark.format.conflicts import Mine
+from ducklake_spark.format.conflicts import OwnChanges
 from ducklake_spark.format.data import DataFile, DeleteFile, FileDeletes, InlineBatch
 from ducklake_spark.format.objects import MacroDef, SchemaDef, TableDef, ViewDef, is_local
 from ducklake_spark.format.partitioning import Partitioning
@@ -183,7 +183,7 @@ class InlineRows:
 
 
 @dataclass(frozen=True)
-class EmptyTable:
+class TruncateTable:
     """All rows of a table go: those of earlier snapshots end, those of this transaction were never there.
 
     Attributes:
@@ -241,7 +241,7 @@ Change = Union[  # noqa: UP007 - long
     SetOption,
     InsertFiles,
     InlineRows,
-    EmptyTable,
+    TruncateTable,
     DeleteRows,
 ]
 
@@ -275,7 +275,7 @@ class TableEdit(Edit[TableDef]):
     column_comments: dict[int, str | None] = field(default_factory=dict)
     files: list[DataFile] = field(default_factory=list)
     batches: list[InlineBatch] = field(default_factory=list)
-    emptied: EmptyTable | None = None
+    emptied: TruncateTable | None = None
     deletes: dict[int, FileDeletes] = field(default_factory=dict)
     ended_rows: dict[str, set[int]] = field(default_factory=dict)
     own_deletes: dict[int, DeleteFile] = field(default_factory=dict)
@@ -458,7 +458,7 @@ class Edits:
                 self._table(table).delete(change)
             case InsertFiles(table, files):
                 self._table(table).files.extend(files)
-            case EmptyTable(table):
+            case TruncateTable(table):
                 emptied = self._table(table)
                 emptied.files, emptied.batches, emptied.own_deletes = [], [], {}
                 emptied.deletes = {i: each for i, each in emptied.deletes.items() if i in change.kept}
@@ -527,14 +527,14 @@ class Edits:
                 dropped.add(macro_id)
         return result
 
-    def mine(self, schemas: dict[int, str]) -> Mine:
+    def mine(self, schemas: dict[int, str]) -> OwnChanges:
         """What the conflict check compares; `schemas` are the names of the schemas at the start."""
         names: dict[int, str] = {}
         for edits in (self.tables, self.views, self.macros):
             for object_id, edit in edits.items():
                 if edit.base is not None:
                     names[object_id] = edit.base.name
-        return Mine(
+        return OwnChanges(
             changes=self.changes({}),
             schema_ids={fold(name): schema_id for schema_id, name in schemas.items()},
             schema_names=schemas,

@@ -41,7 +41,7 @@ from ducklake_spark.scan.projection.column import (
     ROW_ID_NAME,
     SNAPSHOT_ID_FIELD,
     SNAPSHOT_ID_NAME,
-    recipe,
+    column_projection,
 )
 from ducklake_spark.scan.projection.physical_types import Types, history_of, types_in
 from ducklake_spark.scan.projection.types import TimestampNs, TypeChoices, choices_of, user_type
@@ -267,7 +267,7 @@ class _Reader:
         has_deletes = key.has_deletes or self.pending.has_deletes
         wants_lineage = any(name in ("rowid", "snapshot_id") for name in self.wanted)
         by_id = key.mapping_id is None
-        fields = [part.field for part in group.recipes if part.field is not None]
+        fields = [part.field for part in group.projections if part.field is not None]
         row_id = _internal(ROW_ID_NAME, ROW_ID_FIELD, fields) if by_id and "rowid" in self.wanted else None
         stamp = (
             _internal(SNAPSHOT_ID_NAME, SNAPSHOT_ID_FIELD, fields)
@@ -284,11 +284,11 @@ class _Reader:
         frame, metadata = self._relation(files, physical, needs_code)
         if key.is_filtered and stamp is not None:
             frame = frame.where(F.col(stamp.name) <= F.lit(self.plan.snapshot.snapshot_id))
-        plain = all(part.is_plain for part in group.recipes)
+        plain = all(part.is_plain for part in group.projections)
         if plain and not (has_deletes or self.virtual or stamp is not None or metadata.is_added):
             return frame
         # A name costs fewer calls to the JVM than a column.
-        made = [ticked(part.name) if part.is_plain else part.column() for part in group.recipes]
+        made = [ticked(part.name) if part.is_plain else part.column() for part in group.projections]
         if not (has_deletes or self.virtual):
             return frame.select(*made)
         lineage = _Lineage(files.code, metadata, row_id, stamp)
@@ -341,11 +341,11 @@ class _Reader:
 
     def _pending_group(self, files: tuple[ScanFile, ...], types: Types) -> DataFrame:
         choices = replace(self.choices, exact_integers=True, infinite_millis=False)
-        recipes = tuple(
-            recipe(column, choices, history=history_of(types), snapshot_id=0 if types else None)
+        projections = tuple(
+            column_projection(column, choices, history=history_of(types), snapshot_id=0 if types else None)
             for column in self.columns
         )
-        fields = [part.field for part in recipes if part.field is not None]
+        fields = [part.field for part in projections if part.field is not None]
         row_id = _internal(ROW_ID_NAME, ROW_ID_FIELD, fields) if "rowid" in self.wanted else None
         physical = spark_types.StructType(fields + ([row_id] if row_id is not None else []))
         frame, rows = self._relation(FixedFiles(self.plan, files), physical, True)
@@ -360,7 +360,7 @@ class _Reader:
             INLINED_NAME: NO_TEXT,
         }
         columns = [
-            *(part.column() for part in recipes),
+            *(part.column() for part in projections),
             *(_called(made[which], name) for name, which in self.virtual.items()),
         ]
         if not self.pending.has_deletes:

@@ -31,9 +31,9 @@ class TableFile:
 
     path: str
     record_count: int
-    gone: int = 0
+    inlined_deletes: int = 0
     """Rows that inlined deletes removed. A file with any does not end, even if no row of it is left."""
-    going: int = 0
+    new_inlined_deletes: int = 0
     """Rows that inlined deletes of this transaction remove."""
     delete_file: str | None = None
     delete_count: int = 0
@@ -49,7 +49,7 @@ class TableFile:
     @property
     def rows_left(self) -> int:
         """How many rows are not deleted."""
-        return self.record_count - self.delete_count - self.gone - self.going
+        return self.record_count - self.delete_count - self.inlined_deletes - self.new_inlined_deletes
 
 
 @dataclass(frozen=True)

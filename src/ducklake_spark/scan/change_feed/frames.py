@@ -27,9 +27,9 @@ from ducklake_spark.scan.projection.column import (
     ROW_ID_NAME,
     SNAPSHOT_ID_FIELD,
     SNAPSHOT_ID_NAME,
+    ColumnProjection,
     NameMap,
-    Recipe,
-    recipe,
+    column_projection,
 )
 from ducklake_spark.scan.projection.physical_types import (
     Types,
@@ -274,21 +274,21 @@ class ChangeReader:
             return ()
         return types_of(file.path, self.maps[file.mapping_id], self.columns)
 
-    def _recipes(self, way: _Way, files: Sequence[FeedFile]) -> list[Recipe]:
+    def _projections(self, way: _Way, files: Sequence[FeedFile]) -> list[ColumnProjection]:
         choices = replace(self.plan.choices, exact_integers=way.is_exact)
         by_id = way.mapping_id is None
         inside = min(file.begin_snapshot for file in files) if self.plan.boundaries and by_id else None
         names = None if way.mapping_id is None else replace(self.maps[way.mapping_id], types=dict(way.types))
         history = history_of(way.types, self.plan.history) if by_id and way.types else self.plan.history
         return [
-            recipe(column, choices, history=history, snapshot_id=inside, names=names)
+            column_projection(column, choices, history=history, snapshot_id=inside, names=names)
             for column in self.columns
         ]
 
     def _scan(self, way: _Way, files: Sequence[FeedFile], what: str) -> DataFrame:
         """All rows of files, with where they come from."""
-        recipes = self._recipes(way, files)
-        fields = [part.field for part in recipes if part.field is not None]
+        projections = self._projections(way, files)
+        fields = [part.field for part in projections if part.field is not None]
         row_id, stamp = F.lit(None).cast("long"), F.lit(None).cast("long")
         if way.mapping_id is None:
             fields.append(spark_types.StructField(_ROW, _LONG, True, {FIELD_ID: ROW_ID_FIELD}))
@@ -299,7 +299,7 @@ class ChangeReader:
         title = f"{what} {self.plan.title} since {self.range.first}"
         source = ListedFiles(title, tuple((file.path, file.size) for file in files))
         frame, position, place = self._relation(source, spark_types.StructType(fields))
-        made = [part.column().alias(name) for part, name in zip(recipes, self.names, strict=True)]
+        made = [part.column().alias(name) for part, name in zip(projections, self.names, strict=True)]
         frame = frame.select(
             *made, row_id.alias(_ROW), stamp.alias(_STAMP), position.alias(_POSITION), place.alias(_PLACE)
         )

@@ -18,7 +18,14 @@ from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef, is_loca
 from ducklake_spark.format.partitioning import PartitionKey
 from ducklake_spark.scan.inlined import InlinedTable
 from ducklake_spark.scan.planning.staleness import has_moved
-from ducklake_spark.scan.projection.column import History, NameMap, Node, Recipe, epochs, recipe
+from ducklake_spark.scan.projection.column import (
+    ColumnProjection,
+    History,
+    NameMap,
+    Node,
+    column_projection,
+    epochs,
+)
 from ducklake_spark.scan.projection.physical_types import (
     Types,
     history_of,
@@ -62,7 +69,7 @@ class FileGroup:
     """Files that are read in one way, with what the catalog says about all of them."""
 
     key: GroupKey
-    recipes: tuple[Recipe, ...]
+    projections: tuple[ColumnProjection, ...]
     files: int
     size: int
     records: int
@@ -337,11 +344,11 @@ def _group(
     choices = replace(plan.choices, exact_integers=key.exact_integers)
     # The first snapshot of the epoch's files: whatever came later in the epoch makes no difference to reading them.
     inside = int(totals[4]) if plan.boundaries and names is None else None
-    recipes = tuple(
-        recipe(column, choices, history=history or plan.history, snapshot_id=inside, names=names)
+    projections = tuple(
+        column_projection(column, choices, history=history or plan.history, snapshot_id=inside, names=names)
         for column in plan.table.columns
     )
-    return FileGroup(key, recipes, *(int(value) if value is not None else -1 for value in totals))
+    return FileGroup(key, projections, *(int(value) if value is not None else -1 for value in totals))
 
 
 def summary(store: Store, plan: ScanPlan) -> tuple[list[tuple[Any, ...]], int]:

@@ -87,7 +87,7 @@ class NameMap:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ColumnProjection:
     """How one column of the table is read.
 
     `field` is what Spark reads; None when the files do not have the column. `convert` makes the user's column of it,
@@ -140,14 +140,14 @@ def epochs(columns: Sequence[ColumnDef], history: History, choices: TypeChoices)
     return tuple(sorted(snapshot for snapshot in found if snapshot > start))
 
 
-def recipe(
+def column_projection(
     column: ColumnDef,
     choices: TypeChoices,
     *,
     history: History,
     snapshot_id: int | None = None,
     names: NameMap | None = None,
-) -> Recipe:
+) -> ColumnProjection:
     """How a column is read.
 
     Args:
@@ -159,11 +159,11 @@ def recipe(
     """
     user = user_type(column.data_type, choices)
     if names is not None and column.column_id in names.partitions:
-        return Recipe(column.name, user, None, _partition_value(column, names, choices))
+        return ColumnProjection(column.name, user, None, _partition_value(column, names, choices))
     existed = snapshot_id is None or history.type_at(column.column_id, snapshot_id) is not None
     unfilled = not existed and not is_filled_by_reader(column.data_type)
     if unfilled or (names is not None and column.column_id not in names.sources):
-        return Recipe(column.name, user, None, _constant(column, choices))
+        return ColumnProjection(column.name, user, None, _constant(column, choices))
     reader = _Reader(choices, history, snapshot_id, names)
     physical, convert = reader.read(column)
     metadata: dict[str, Any] = {} if names is not None else {FIELD_ID: column.column_id}
@@ -174,7 +174,9 @@ def recipe(
             # Both keys, because Spark looks for the second when it meets the first.
             metadata |= {"EXISTS_DEFAULT": default, "CURRENT_DEFAULT": default}
     name = names.sources[column.column_id] if names is not None else column.name
-    return Recipe(column.name, user, spark_types.StructField(name, physical, True, metadata), convert)
+    return ColumnProjection(
+        column.name, user, spark_types.StructField(name, physical, True, metadata), convert
+    )
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def condition(filters: Sequence[Any], plan: ScanPlan, group: FileGroup, kind: st
     """A condition that every file with matching rows satisfies; None when the filters decide nothing."""
     columns: dict[str, ColumnDef] = {}
     exact: set[int] = set()
-    for column, made in zip(plan.table.columns, group.recipes, strict=True):
+    for column, made in zip(plan.table.columns, group.projections, strict=True):
         if made.field is not None:
             columns[made.field.name] = column
             # Fields of structs in added files have the names of the files, not those of the table.

@@ -124,9 +124,9 @@ def spark_set(context: Context, _node: nodes.SparkSet) -> DataFrame:
 
 
 def checkpoint(context: Context, node: nodes.Checkpoint) -> None:
-    """CHECKPOINT: every upkeep function in turn."""
+    """CHECKPOINT: every maintenance function in turn."""
     name = context.lake.name if node.name is None else ".".join(node.name)
     raise DuckLakeError(
-        f'CHECKPOINT of "{name}" is not there yet: upkeep of lakes comes with a later version of ducklake-spark. '
+        f'CHECKPOINT of "{name}" is not there yet: maintenance of lakes comes with a later version of ducklake-spark. '
         "Until then, run it in DuckDB on the same lake."
     )

@@ -82,7 +82,7 @@ def call(
         positional = positional[1:]
     if function.run is None:
         raise DuckLakeError(
-            f"{function.name}() is not there yet: upkeep of lakes comes with a later version of ducklake-spark. "
+            f"{function.name}() is not there yet: maintenance of lakes comes with a later version of ducklake-spark. "
             "Until then, call it in DuckDB on the same lake."
         )
     values = _arguments(function, positional, named, prefixed=prefixed)

@@ -26,7 +26,7 @@ from ducklake_spark.workers.keys import AddKeyTexts
 from ducklake_spark.write.expressions import carried, stored_sql
 from ducklake_spark.write.insert import Target
 from ducklake_spark.write.partitioning.keys import encoded_keys, table_keys
-from ducklake_spark.write.rowlevel.deletes import PLACE, delete_matching, inlined_delete_counts
+from ducklake_spark.write.rowlevel.deletes import LOCATOR, delete_matching, inlined_delete_counts
 
 Values = tuple[str | None, ...]
 
@@ -46,7 +46,7 @@ def replaced(target: Target, added: InsertFiles, read: Callable[[frozenset[int]]
     Args:
         target: The table.
         added: The new files, not yet part of the transaction.
-        read: Reads the table without some data files, with the columns of `PLACE`.
+        read: Reads the table without some data files, with the columns of `LOCATOR`.
     """
     values = {tuple(file.partition_values) for file in added.files}
     known = _known_files(target)
@@ -86,7 +86,7 @@ def _known_files(target: Target) -> dict[int, Values]:
 
 
 def _matching(target: Target, frame: Any, values: Iterable[Values]) -> Any:
-    """The rows of a frame whose keys have one of the values; only `PLACE` of them."""
+    """The rows of a frame whose keys have one of the values; only `LOCATOR` of them."""
     table = target.table
     columns = {column.column_id: column for _, column in table_keys(table)}
     types = {part.name: part.dataType for part in frame.schema.fields}
@@ -98,10 +98,10 @@ def _matching(target: Target, frame: Any, values: Iterable[Values]) -> Any:
     keys = tuple(key.sql for key in encoded_keys(table))
     names = [f"k{i}" for i in range(len(keys))]
     added = [spark_types.StructField(name, spark_types.StringType()) for name in names]
-    hidden = [frame.schema[name] for name in PLACE]
+    hidden = [frame.schema[name] for name in LOCATOR]
     shown = map_in_arrow(
-        frame.select(*(F.col(name) for name in PLACE), *sent),
-        AddKeyTexts(PLACE, tuple((quote(name), sql) for name, sql in stored), keys),
+        frame.select(*(F.col(name) for name in LOCATOR), *sent),
+        AddKeyTexts(LOCATOR, tuple((quote(name), sql) for name, sql in stored), keys),
         spark_types.StructType([*hidden, *added]),
     )
     # Few: as many as partitions.
@@ -113,4 +113,4 @@ def _matching(target: Target, frame: Any, values: Iterable[Values]) -> Any:
     condition = same[0]
     for part in same[1:]:
         condition = condition & part
-    return shown.join(F.broadcast(wanted), condition, "left_semi").select(*PLACE)
+    return shown.join(F.broadcast(wanted), condition, "left_semi").select(*LOCATOR)

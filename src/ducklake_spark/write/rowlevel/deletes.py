@@ -32,9 +32,9 @@ from ducklake_spark.workers.deletes import FIELDS, VECTOR, DeleteEncoding, Table
 from ducklake_spark.write.insert import ROW_ID, Added, Target, local_path, refused, rows_to_add
 
 _POSITION = hidden("file_row_number")
-PLACE = (FILE_ID, INLINED_NAME, _POSITION)
+LOCATOR = (FILE_ID, INLINED_NAME, _POSITION)
 """What must be known of rows that are deleted."""
-HIDDEN = (*PLACE, hidden("rowid"))
+HIDDEN = (*LOCATOR, hidden("rowid"))
 """What must be known of rows that are changed."""
 
 MANY_FILES = 1000
@@ -64,12 +64,12 @@ def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, i
 
     Args:
         target: The table.
-        matching: A DataFrame with the columns of `PLACE` of the rows to delete.
+        matching: A DataFrame with the columns of `LOCATOR` of the rows to delete.
     """
     tx, table = target.tx, target.table
     edit = tx.edits.tables.get(table.table_id)
     grouped = (
-        matching.select(*(F.col(name).alias(short) for name, short in zip(PLACE, "fnp", strict=True)))
+        matching.select(*(F.col(name).alias(short) for name, short in zip(LOCATOR, "fnp", strict=True)))
         .groupBy("f", "n")
         .agg(F.collect_list("p").alias("p"))
     )
@@ -240,7 +240,7 @@ def _committed(target: Target, some: Sequence[int] | None) -> list[Row]:
 def _with_pending(file: TableFile, deletes: FileDeletes | None) -> TableFile:
     if deletes is None:
         return file
-    file = replace(file, going=len(deletes.inlined))
+    file = replace(file, new_inlined_deletes=len(deletes.inlined))
     if deletes.file is None:
         return file
     return replace(

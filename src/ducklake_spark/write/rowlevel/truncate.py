@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.tables import LIVE
-from ducklake_spark.format.edits import DeleteRows, EmptyTable
+from ducklake_spark.format.edits import DeleteRows, TruncateTable
 from ducklake_spark.format.objects import is_local
 from ducklake_spark.scan.read import FILE_ID
 from ducklake_spark.write.insert import Target
@@ -17,12 +17,12 @@ from ducklake_spark.write.rowlevel.deletes import delete_matching, table_files
 
 def all_rows(
     target: Target, read: Callable[[frozenset[int]], Any]
-) -> tuple[list[EmptyTable | DeleteRows], int]:
+) -> tuple[list[TruncateTable | DeleteRows], int]:
     """The changes that end all rows, and how many rows the transaction still saw.
 
     Args:
         target: The table.
-        read: Reads the table without some data files, with the columns of `PLACE`.
+        read: Reads the table without some data files, with the columns of `LOCATOR`.
     """
     tx, table = target.tx, target.table
     edit = tx.edits.tables.get(table.table_id)
@@ -32,7 +32,7 @@ def all_rows(
     own = sum(batch.record_count for batch in edit.batches) if edit is not None else 0
     count += own
     if is_local(table.table_id):
-        return [EmptyTable(table)], count
+        return [TruncateTable(table)], count
     if edit is not None and edit.emptied is not None:
         return [edit.emptied], count
     names = []
@@ -47,8 +47,8 @@ def all_rows(
     if not (files or names or own):
         return [], 0
     committed = frozenset(file_id for file_id in files if file_id >= 0)
-    kept = frozenset(file_id for file_id, file in files.items() if file.gone)
-    changes: list[EmptyTable | DeleteRows] = [EmptyTable(table, tuple(names), committed, kept)]
+    kept = frozenset(file_id for file_id, file in files.items() if file.inlined_deletes)
+    changes: list[TruncateTable | DeleteRows] = [TruncateTable(table, tuple(names), committed, kept)]
     if any(files[file_id].rows_left for file_id in kept):
         change, _ = delete_matching(target, read(committed - kept).where(F.col(FILE_ID) >= 0))
         changes += [change] if change is not None else []
