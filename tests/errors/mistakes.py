@@ -12,6 +12,7 @@ import datetime
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
 import sys
 import tempfile
@@ -159,7 +160,7 @@ wrong('attach: before the first snapshot', SnapshotNotFoundError, '1999', lambda
 wrong('attach: other data path', InvalidInputError, 'elsewhere|override_data_path', lambda w: ducklake_spark.attach(w.uri, data_path='/elsewhere'))
 wrong('attach: override without path', InvalidInputError, 'override_data_path', lambda w: ducklake_spark.attach(w.uri, override_data_path=True))
 wrong('attach: no lake, read-only', NotADuckLakeError, 'nothing.sqlite', lambda w: ducklake_spark.attach(f'ducklake:sqlite:{w.folder}/nothing.sqlite', read_only=True))
-wrong('attach: no data path', InvalidInputError, 'data_path', lambda w: ducklake_spark.attach(f'ducklake:sqlite:{tempfile.mkdtemp()}/new.sqlite'))
+wrong('attach: no data path', InvalidInputError, 'data_path', lambda w: ducklake_spark.attach(f'ducklake:sqlite:{w.folder}/new.sqlite'))
 wrong('attach: no server', CatalogConnectionError, '127.0.0.1|password=***', attach('ducklake:postgres:host=127.0.0.1 port=1 password=a dbname=x'))
 wrong('attach: a folder that is missing', CatalogConnectionError, 'missing', attach('ducklake:sqlite:/missing/folder/x.sqlite', data_path='/tmp'))
 wrong('attach: unknown mysql parameter', InvalidInputError, 'hots|host', attach('ducklake:mysql:hots=db database=x'))
@@ -547,6 +548,7 @@ def main(result: str, only: str = "") -> None:
             world.lake.rollback()
     Path(result).write_text(json.dumps(found, indent=1))
     spark.stop()
+    shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

@@ -171,6 +171,8 @@ def attach(
     read_only = read_only or pinned
     create = not read_only if create_if_not_exists is None else create_if_not_exists
     is_shared = create_if_not_exists or metadata_schema is not None  # a database that may hold other things
+    if create and given_path is None and location.kind == "sqlite" and not os.path.exists(location.path):
+        raise _no_data_path(location.display)  # before the file is made
     store = open_store(
         location,
         metadata_schema=metadata_schema,
@@ -318,9 +320,7 @@ def _inspect_or_create(store: Store, request: _Request) -> CatalogState:
     path = request.data_path
     if path is None:
         if store.kind != "duckdb":
-            raise InvalidInputError(
-                f"A new lake at {store.display} needs data_path: the folder or bucket for its data files."
-            )
+            raise _no_data_path(store.display)
         path = normalize_data_path(os.path.abspath(request.location.path) + ".files")
     require_writable(path)
     initialize(store, data_path=path, encrypted=bool(request.encrypted), created_by=CREATED_BY)
@@ -329,6 +329,12 @@ def _inspect_or_create(store: Store, request: _Request) -> CatalogState:
 
 def _counted(tables: int) -> str:
     return "a table" if tables == 1 else f"{tables} tables"
+
+
+def _no_data_path(display: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"A new lake at {display} needs data_path: the folder or bucket for its data files."
+    )
 
 
 def _data_path(store: Store, request: _Request, state: CatalogState) -> str:

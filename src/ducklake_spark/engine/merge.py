@@ -21,6 +21,7 @@ from ducklake_spark.format.edits import DeleteRows
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.spark.worker_functions import require_workers
+from ducklake_spark.spark.writer import checkpointed
 from ducklake_spark.write.insert import ROW_ID, Added, Target, row_count, rows_to_add
 from ducklake_spark.write.rowlevel.deletes import (
     HIDDEN,
@@ -208,7 +209,7 @@ class _Run:
         if not parts:
             return None
         require_workers(self.frame.sparkSession)
-        found = functools.reduce(lambda one, other: one.unionByName(other), parts).localCheckpoint()
+        found = checkpointed(functools.reduce(lambda one, other: one.unionByName(other), parts))
         if {"matched", "not matched"} <= kinds:
             self.matched = found.where(F.col(_NUMBER).isNotNull()).select(F.col(_NUMBER).alias(_COUNT))
         return found.where(F.col(_CLAUSE).isNotNull()).drop(_NUMBER)
@@ -300,7 +301,7 @@ class _Run:
         rows = self.source.join(matched, self._of_source(_NUMBER) == F.col(_COUNT), "left_anti")
         rows = rows.withColumn(_CLAUSE, self._clause_of("not matched"))
         rows = rows.where(F.col(_CLAUSE).isNotNull())
-        rows = (rows if len(clauses) == 1 else rows.localCheckpoint()).alias(self.source_name)
+        rows = (rows if len(clauses) == 1 else checkpointed(rows)).alias(self.source_name)
         added = []
         for i, clause in clauses:
             chosen = rows.where(F.col(_CLAUSE) == i)
@@ -315,7 +316,7 @@ class _Run:
 
 def _kept(source: Any, keys: tuple[Key, ...]) -> tuple[Any, bool, Keys]:
     """The rows of a source with numbers, evaluated once; whether they are few enough to be sent to the table; keys."""
-    kept = source.withColumn(_NUMBER, F.monotonically_increasing_id()).localCheckpoint()
+    kept = checkpointed(source.withColumn(_NUMBER, F.monotonically_increasing_id()))
     facts = known(keys, kept.agg(*facts_of(keys, _NUMBER)).first())
     width = sum(_width(part.dataType) for part in source.schema.fields)
     is_small = facts.count * width <= _BROADCAST_BYTES

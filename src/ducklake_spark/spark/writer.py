@@ -17,6 +17,20 @@ def is_classic(frame: Any) -> bool:
     return isinstance(frame, DataFrame) and hasattr(frame, "_jdf")
 
 
+def checkpointed(frame: Any) -> Any:
+    """`frame.localCheckpoint()`, without Spark's warning that its optimizer gave columns other ids, which names ours."""
+    if not hasattr(frame, "_jdf"):
+        return frame.localCheckpoint()
+    log4j = frame.sparkSession.sparkContext._jvm.org.apache.logging.log4j
+    name = "org.apache.spark.sql.execution.LogicalRDD"
+    before = log4j.LogManager.getLogger(name).getLevel()
+    log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)
+    try:
+        return frame.localCheckpoint()
+    finally:
+        log4j.core.config.Configurator.setLevel(name, before)
+
+
 def max_rows(frame: Any) -> int:
     """An upper bound of the rows that the plan itself knows, or -1."""
     if not hasattr(frame, "_jdf"):

@@ -28,6 +28,7 @@ from ducklake_spark.format.types import fold, text_literal
 from ducklake_spark.scan.read import FILE_ID, INLINED_NAME, VIRTUAL_COLUMNS, hidden
 from ducklake_spark.spark.errors import is_of_spark
 from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
+from ducklake_spark.spark.writer import checkpointed
 from ducklake_spark.workers.deletes import FIELDS, VECTOR, DeleteEncoding, TableFile
 from ducklake_spark.write.insert import ROW_ID, Added, Target, local_path, refused, rows_to_add
 
@@ -75,7 +76,7 @@ def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, i
     )
     touched: list[int] | None = None
     if _has_many_files(target):
-        grouped = grouped.localCheckpoint()
+        grouped = checkpointed(grouped)
         touched = [row[0] for row in grouped.where("f >= 0").select("f").collect()]
     files = table_files(target, edit, touched)
     if files:
@@ -285,7 +286,7 @@ def changed_rows(frame: Any, assignments: Mapping[str, Any], table: TableDef) ->
         values[column.name].alias(column.name) if column.name in values else ticked(column.name)
         for column in table.columns
     ]
-    return frame.select(*selected, row_id.alias(ROW_ID), *HIDDEN).localCheckpoint()
+    return checkpointed(frame.select(*selected, row_id.alias(ROW_ID), *HIDDEN))
 
 
 def versions_to_add(target: Target, changed: Any) -> list[Added]:
