@@ -25,9 +25,9 @@ from typing import Any
 import ducklake_spark
 from ducklake_spark import (
     AlreadyExistsError,
+    AmbiguousMergeError,
     CatalogConnectionError,
     ClosedError,
-    ConflictError,
     ConstraintError,
     DependencyError,
     FileError,
@@ -336,7 +336,7 @@ wrong('merge: no clause', InvalidInputError, 'clause', lambda w: w.people.merge(
 wrong('merge: mistyped in on', NotFoundError, 'source.ids', lambda w: w.people.merge(w.changes, 'source.ids = target.id').when_matched().delete().execute())
 wrong('merge: no SQL in on', InvalidInputError, 'people', lambda w: w.people.merge(w.changes, 'source.id =').when_matched().delete().execute())
 wrong('merge: ambiguous column', InvalidInputError, '"id"|source.id|target.id', lambda w: w.people.merge(w.changes, 'id = id').when_matched().delete().execute())
-wrong('merge: two rows match', ConflictError, 'people|id = 1', lambda w: w.people.merge(w.changes, 'source.id = target.id').when_matched().update({'id': 'source.id + 98', 'name': 'source.name'}).execute())
+wrong('merge: two rows match', AmbiguousMergeError, 'people|id = 1', lambda w: w.people.merge(w.changes, 'source.id = target.id').when_matched().update({'id': 'source.id + 98', 'name': 'source.name'}).execute())
 wrong('merge: mistyped in a condition', NotFoundError, 'nme', lambda w: w.people.merge(w.changes, 'source.id = target.id').when_matched("source.nme = 'x'").delete().execute())
 wrong('merge: mistyped target column', NotFoundError, '"nme"|"name"', lambda w: w.people.merge(w.changes, 'source.id = target.id').when_matched().update({'nme': 'source.name'}).execute())
 wrong('merge: a text that is no SQL', InvalidInputError, 'F.lit("Grace")|name', lambda w: w.people.merge(w.changes, 'source.id = target.id + 1').when_matched().update({'name': 'Grace'}).execute())
@@ -426,7 +426,7 @@ for dialect in ("spark", "duckdb"):
     wrong(f'{dialect}: update with mistyped column', NotFoundError, 'scor|score', sql('UPDATE people SET score = scor + 1', dialect))
     wrong(f'{dialect}: merge mistyped column', NotFoundError, 'ids', sql('MERGE INTO people AS p USING (SELECT 1 AS id) AS s ON p.id = s.ids WHEN MATCHED THEN DELETE', dialect))
     wrong(f'{dialect}: merge from nothing', NotFoundError, 'peple', sql('MERGE INTO people AS p USING peple AS s ON p.id = s.id WHEN MATCHED THEN DELETE', dialect))
-    wrong(f'{dialect}: merge, two rows match', ConflictError, 'people|id = 1', sql('MERGE INTO people AS p USING (SELECT 1 AS id UNION ALL SELECT 1) AS s ON p.id = s.id WHEN MATCHED THEN UPDATE SET id = s.id + 98', dialect))
+    wrong(f'{dialect}: merge, two rows match', AmbiguousMergeError, 'people|id = 1', sql('MERGE INTO people AS p USING (SELECT 1 AS id UNION ALL SELECT 1) AS s ON p.id = s.id WHEN MATCHED THEN UPDATE SET id = s.id + 98', dialect))
     wrong(f'{dialect}: create existing', AlreadyExistsError, 'people', sql('CREATE TABLE people (a INT)', dialect))
     wrong(f'{dialect}: create with unknown type', InvalidInputError, 'integr', sql('CREATE TABLE t (a integr)', dialect))
     wrong(f'{dialect}: create as from nothing', NotFoundError, 'peple', sql('CREATE TABLE t AS SELECT * FROM peple', dialect))

@@ -170,11 +170,13 @@ def test_a_merge_that_is_never_run_says_so(lake: Lake) -> None:
 def test_an_ambiguous_merge_shows_the_row_that_is_there(lake: Lake, spark: SparkSession) -> None:
     table = lake.create_table("t", [{"k": 7, "v": "there"}])
     source = spark.createDataFrame([(7, "one"), (7, "two")], "k long, v string")
-    with pytest.raises(ducklake_spark.ConflictError, match=r"one row of the target \(k = 7\)"):
+    with pytest.raises(ducklake_spark.AmbiguousMergeError, match=r"one row of the target \(k = 7\)"):
         table.merge(source, "source.k = target.k").when_matched().update(
             {"k": "99", "v": "source.v"}
         ).execute()
-    with pytest.raises(ducklake_spark.ConflictError, match=r"one row of the target \(k = 7, v = 'there'\)"):
+    with pytest.raises(
+        ducklake_spark.AmbiguousMergeError, match=r"one row of the target \(k = 7, v = 'there'\)"
+    ):
         table.merge(source, "source.k >= target.k").when_matched().update(
             {"k": "99", "v": "source.v"}
         ).execute()

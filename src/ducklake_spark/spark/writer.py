@@ -18,7 +18,7 @@ def is_classic(frame: Any) -> bool:
 
 
 def checkpointed(frame: Any) -> Any:
-    """`frame.localCheckpoint()`, without Spark's warning that its optimizer gave columns other ids, which names ours."""
+    """`frame.localCheckpoint()`, without Spark's warning about ids of columns, which would name ours."""
     if not hasattr(frame, "_jdf"):
         return frame.localCheckpoint()
     log4j = frame.sparkSession.sparkContext._jvm.org.apache.logging.log4j
