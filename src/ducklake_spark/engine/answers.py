@@ -108,6 +108,9 @@ class LocalAnswer(ClassicDataFrame):
     All that a classic DataFrame does begins with its `_jdf`: that is made when it is first asked for.
     """
 
+    def __new__(cls, *_: Any) -> LocalAnswer:
+        return object.__new__(cls)
+
     def __init__(
         self, lake: Lake, rows: list[tuple[Any, ...]], schema: T.StructType, arrow: pa.Schema
     ) -> None:
