@@ -20,8 +20,8 @@ from ducklake_spark import (
     InvalidInputError,
     Lake,
     NotFoundError,
-    Table,
 )
+from ducklake_spark.engine import inserts
 from ducklake_spark.errors import unwrap
 from ducklake_spark.spark.errors import install
 
@@ -259,13 +259,13 @@ def test_a_delete_that_cannot_write_its_file(
     lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = lake.create_table("blocked", spark.range(2000).selectExpr("CAST(id AS INT) AS a").coalesce(1))
-    before, target = lake.version, Table._target
+    before, target_of = lake.version, inserts.target_of
 
-    def below_proc(self: Table, *args: Any, **kwargs: Any) -> Any:
+    def below_proc(*args: Any, **kwargs: Any) -> Any:
         # Not even root can make a folder there, which tests may run as.
-        return dataclasses.replace(target(self, *args, **kwargs), data_path="/proc/ducklake/")
+        return dataclasses.replace(target_of(*args, **kwargs), data_path="/proc/ducklake/")
 
-    monkeypatch.setattr(Table, "_target", below_proc)
+    monkeypatch.setattr(inserts, "target_of", below_proc)
     with pytest.raises(
         FileError, match='Cannot write data files of table "blocked" to /proc/ducklake'
     ) as found:
