@@ -20,9 +20,10 @@ from ducklake_spark.format.columns import find
 from ducklake_spark.format.edits import DeleteRows
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import TableDef
+from ducklake_spark.scan.projection.column import ROW_ID_NAME
 from ducklake_spark.spark.worker_functions import require_workers
 from ducklake_spark.spark.writer import checkpointed
-from ducklake_spark.write.insert import ROW_ID, Added, Target, row_count, rows_to_add
+from ducklake_spark.write.insert import Added, Target, row_count, rows_to_add
 from ducklake_spark.write.rowlevel.deletes import (
     HIDDEN,
     LOCATOR,
@@ -228,7 +229,7 @@ class _Run:
                         value = F.when(F.col(_CLAUSE) == i, new).otherwise(value)
             value = F.when(F.col(_CLAUSE).isNotNull(), value) if every else value
             columns.append(value.alias(column.name))
-        kept = kept_row_id(*(self._of_target(name) for name in HIDDEN)).alias(ROW_ID)
+        kept = kept_row_id(*(self._of_target(name) for name in HIDDEN)).alias(ROW_ID_NAME)
         hidden = [self._of_target(name).alias(name) for name in HIDDEN]
         found = rows.withColumn(_CLAUSE, clause)
         found = found if every else found.where(F.col(_CLAUSE).isNotNull())

@@ -12,7 +12,7 @@ from pyspark.util import PythonEvalType
 _MURMUR3 = "org.apache.commons.codec.digest.MurmurHash3"
 
 
-def is_classic(frame: Any) -> bool:
+def is_classic_frame(frame: Any) -> bool:
     """Whether the DataFrame lives in a JVM that can be reached; one of Spark Connect does not."""
     return isinstance(frame, DataFrame) and hasattr(frame, "_jdf")
 

@@ -28,9 +28,10 @@ from ducklake_spark.format.objects import SchemaDef, TableDef, is_local, uuid7
 from ducklake_spark.format.options import DEFAULT_TARGET_FILE_SIZE, HIGHEST_LEVEL
 from ducklake_spark.format.statistics import WIDE_INTEGERS, ColumnStats, geometry_stats
 from ducklake_spark.format.types import duckdb_name, quote, text_literal
+from ducklake_spark.scan.projection.column import ROW_ID_FIELD, ROW_ID_NAME
 from ducklake_spark.spark import file_checks as storage
 from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
-from ducklake_spark.spark.writer import in_own_session, is_classic, max_rows
+from ducklake_spark.spark.writer import in_own_session, is_classic_frame, max_rows
 from ducklake_spark.workers import parquet_concat as concat
 from ducklake_spark.workers.duckdb_encoder import FAILURE_MARK, NULL_REASON, EncodedColumn, Encoding
 from ducklake_spark.workers.packing import Packing, WrittenFile
@@ -58,7 +59,7 @@ class Target:
     table: TableDef
     data_path: str
     has_row_ids: bool = False
-    """Whether the rows are new versions of old ones: they bring their row ids in the column `ROW_ID`."""
+    """Whether the rows are new versions of old ones: they bring their row ids in the column `ROW_ID_NAME`."""
     always_files: bool = False
     """Whether even few rows become files, because their partition values must be known."""
 
@@ -80,9 +81,6 @@ class Target:
         """An option in force for the table."""
         return self.tx.options.get(key, schema_id=self.table.schema_id, table_id=self.table.table_id)
 
-
-ROW_ID = "_ducklake_internal_row_id"
-_ROW_ID_FIELD = 2147483540
 
 T = TypeVar("T")
 Fields = Sequence[tuple[str, spark_types.DataType]]
@@ -173,7 +171,7 @@ def _places(target: Target, fields: Fields) -> dict[ColumnDef, int]:
     table = target.table
     places: dict[ColumnDef, int] = {}
     for position, (name, _) in enumerate(fields):
-        if target.has_row_ids and name == ROW_ID:
+        if target.has_row_ids and name == ROW_ID_NAME:
             continue
         column = find(table.columns, name)
         if column is None:
@@ -223,7 +221,7 @@ def _inline(target: Target, local: pa.Table, fields: Fields, partial: frozenset[
 
 
 def _row_id_column(fields: Fields) -> str:
-    return f"c{[name for name, _ in fields].index(ROW_ID)}"
+    return f"c{[name for name, _ in fields].index(ROW_ID_NAME)}"
 
 
 def local_path(path: str) -> str:
@@ -252,7 +250,7 @@ def _encoding(
         for column, value in zip(table.columns, _values(target, fields, partial), strict=True)
     )
     if target.has_row_ids:
-        columns += (EncodedColumn(ROW_ID, f"CAST({_row_id_column(fields)} AS BIGINT)"),)
+        columns += (EncodedColumn(ROW_ID_NAME, f"CAST({_row_id_column(fields)} AS BIGINT)"),)
     return replace(_file_encoding(target, columns, folder), inline_limit=limit)
 
 
@@ -261,7 +259,7 @@ def _file_encoding(target: Target, columns: tuple[EncodedColumn, ...], folder: s
     table = target.table
     field_ids = [_field_id(column) for column in table.columns]
     if target.has_row_ids:
-        field_ids.append(f"'{ROW_ID}': {_ROW_ID_FIELD}")
+        field_ids.append(f"'{ROW_ID_NAME}': {ROW_ID_FIELD}")
     order: tuple[str, ...] = ()
     if table.sorting is not None and target.option("sort_on_insert") != "false":
         order = tuple(
@@ -352,7 +350,7 @@ def _job(target: Target) -> Iterator[str]:
 def _write_files(target: Target, prepared: Any, fields: Fields, limit: int) -> Added:
     table = target.table
     places = {column.column_id: place for column, place in _places(target, fields).items()}
-    row_id = (ROW_ID, _ROW_ID_FIELD) if target.has_row_ids else None
+    row_id = (ROW_ID_NAME, ROW_ID_FIELD) if target.has_row_ids else None
     planned = spark_encoder.plan(
         table, prepared, fields, places, target.option, lambda: _row_size(target), row_id
     )
@@ -366,7 +364,7 @@ def _write_files(target: Target, prepared: Any, fields: Fields, limit: int) -> A
             zip((column.column_id for column in table.columns), _values(target, fields), strict=True)
         )
         dealt = together(table, prepared, places, values)
-        if encoding.keys and is_classic(prepared):
+        if encoding.keys and is_classic_frame(prepared):
             dealt = in_own_session(dealt, spark_encoder.rebalancing(encoding.target_file_size))
         rows, few = _split(_run(target, dealt, encoding))
         if few is not None and not rows and few.num_rows <= limit:
@@ -408,7 +406,7 @@ def _packed(target: Target, files: Sequence[WrittenFile], job: str, frame: Any) 
         return [Packed((file,), file.path) for file in files]
     columns = tuple(EncodedColumn(column.name, quote(column.name)) for column in target.table.columns)
     if target.has_row_ids:
-        columns += (EncodedColumn(ROW_ID, ROW_ID),)
+        columns += (EncodedColumn(ROW_ID_NAME, ROW_ID_NAME),)
     encoding = replace(_file_encoding(target, columns, job), keys=())
     return pack(Packing(encoding, encoding.target_file_size, bool(encoding.order_by)), files, frame)
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.sql.parser.parse import Args
 
 if TYPE_CHECKING:
     from ducklake_spark.api.lake import Lake
-
-Args = Mapping[str, Any] | Sequence[Any] | None
 
 
 class Constants:

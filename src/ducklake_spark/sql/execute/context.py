@@ -18,14 +18,13 @@ from ducklake_spark.format.types import fold
 from ducklake_spark.sql.execute import queries
 from ducklake_spark.sql.parser.grammar_queries import QUERY_DIALECTS, parse_query_text, unreadable
 from ducklake_spark.sql.parser.nodes import Name, Piece
+from ducklake_spark.sql.parser.parse import Args
 from ducklake_spark.sql.resolve.substitution import as_written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from ducklake_spark.api.lake import Lake
-
-Args = Mapping[str, Any] | Sequence[Any] | None
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from ducklake_spark.spark.errors import cause_of, condition_of, quiet, user_erro
 from ducklake_spark.sql.duckdb import pivot as duckdb_pivot
 from ducklake_spark.sql.duckdb import select as duckdb_select
 from ducklake_spark.sql.duckdb.dialect import translate
-from ducklake_spark.sql.execute.constants import Args, Constants
+from ducklake_spark.sql.execute.constants import Constants
 from ducklake_spark.sql.parser.grammar_queries import ODD_TREES, QUERY_DIALECTS, first_line, parse_query_text
-from ducklake_spark.sql.parser.parse import Statement
+from ducklake_spark.sql.parser.parse import Args, Statement
 from ducklake_spark.sql.parser.texts import Spliced, splice
 from ducklake_spark.sql.resolve.names import NameResolver
 from ducklake_spark.sql.resolve.rewrite import Rewriter

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ducklake_spark.errors import DuckLakeError, InvalidInputError, add_statement
 from ducklake_spark.spark.errors import quiet
 from ducklake_spark.sql.execute import queries, statements
-from ducklake_spark.sql.parser.parse import parse
+from ducklake_spark.sql.parser.parse import Args, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from ducklake_spark.api.lake import Lake
-
-Args = Mapping[str, Any] | Sequence[Any] | None
 
 
 def run(lake: Lake, text: str, dialect: str = "spark", args: Args = None) -> DataFrame:

@@ -18,6 +18,7 @@ from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
 from ducklake_spark.format.objects import SchemaDef, TableDef, ViewDef
 from ducklake_spark.format.types import duckdb_name, fold
+from ducklake_spark.scan.read import VIRTUAL_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from ducklake_spark.api.lake import Lake
     from ducklake_spark.scan.projection.types import TimestampNs
 
-VIRTUAL = ("rowid", "snapshot_id", "filename", "file_row_number")
 METADATA_PREFIX = "__ducklake_metadata_"
 MAX_DEPTH = 50
 """Views of views; more is a circle."""
@@ -143,7 +143,7 @@ class NameResolver:
             own = frozenset(fold(column.name) for column in table.columns)
             frame = self._reader(lake, tx, table)
             types = {column.name: duckdb_name(column.data_type) for column in table.columns}
-            return Relation(full_name, frozenset(VIRTUAL) - own, frame, own, types)
+            return Relation(full_name, frozenset(VIRTUAL_COLUMNS) - own, frame, own, types)
         view = tx.view(schema, name)
         if view is None:
             return None

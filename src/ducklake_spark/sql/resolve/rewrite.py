@@ -14,10 +14,11 @@ from sqlglot import exp
 from ducklake_spark.errors import InvalidInputError, NotFoundError
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.types import fold
+from ducklake_spark.scan.read import VIRTUAL_COLUMNS
 from ducklake_spark.sql.execute.constants import Constants
 from ducklake_spark.sql.parser.texts import Edit
 from ducklake_spark.sql.resolve import files, macros, table_functions
-from ducklake_spark.sql.resolve.names import VIRTUAL, NameResolver, Relation, cte_of, identifiers_of, parts_of
+from ducklake_spark.sql.resolve.names import NameResolver, Relation, cte_of, identifiers_of, parts_of
 from ducklake_spark.sql.resolve.travel import moment
 
 if TYPE_CHECKING:
@@ -150,11 +151,15 @@ class Rewriter:
             scopes[id(scope)] = scope
             by_scope.setdefault(id(scope), []).append(source)
         for key, scope in scopes.items():
-            mentioned = [column for column in scope.find_all(exp.Column) if fold(column.name) in VIRTUAL]
+            mentioned = [
+                column for column in scope.find_all(exp.Column) if fold(column.name) in VIRTUAL_COLUMNS
+            ]
             if not mentioned:
                 continue
             for source in by_scope[key]:
-                source.wanted = [name for name in VIRTUAL if self._wants(source, name, mentioned, scope)]
+                source.wanted = [
+                    name for name in VIRTUAL_COLUMNS if self._wants(source, name, mentioned, scope)
+                ]
             self._hide(scope, by_scope[key])
 
     def _wants(self, source: Source, name: str, mentioned: Sequence[exp.Column], scope: exp.Expr) -> bool:

@@ -217,7 +217,7 @@ def plan(
         row_size: A function that says what a row takes in the table's files so far, if there are some.
         row_id: Name and field id of a column of row ids among the fields.
     """
-    if not jvm.is_classic(frame):
+    if not jvm.is_classic_frame(frame):
         return None
     options = _write_options(frame, option)
     order = _order(table, option)

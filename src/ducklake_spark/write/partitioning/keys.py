@@ -97,7 +97,7 @@ def _short(data: Column) -> Column:
 
 
 def _hashed(frame: Any, column: Column, definition: ColumnDef) -> Column | None:
-    if not jvm.is_classic(frame):
+    if not jvm.is_classic_frame(frame):
         return None
     data_type = definition.data_type
     name = data_type.name

@@ -25,12 +25,13 @@ from ducklake_spark.format.edits import DeleteRows, TableEdit
 from ducklake_spark.format.names import split_name, ticked
 from ducklake_spark.format.objects import TableDef, is_local
 from ducklake_spark.format.types import fold, text_literal
+from ducklake_spark.scan.projection.column import ROW_ID_NAME
 from ducklake_spark.scan.read import FILE_ID, INLINED_NAME, VIRTUAL_COLUMNS, hidden
 from ducklake_spark.spark.errors import is_of_spark
 from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
 from ducklake_spark.spark.writer import checkpointed
 from ducklake_spark.workers.deletes import FIELDS, VECTOR, DeleteEncoding, TableFile
-from ducklake_spark.write.insert import ROW_ID, Added, Target, local_path, refused, rows_to_add
+from ducklake_spark.write.insert import Added, Target, local_path, refused, rows_to_add
 
 _POSITION = hidden("file_row_number")
 LOCATOR = (FILE_ID, INLINED_NAME, _POSITION)
@@ -286,7 +287,7 @@ def changed_rows(frame: Any, assignments: Mapping[str, Any], table: TableDef) ->
         values[column.name].alias(column.name) if column.name in values else ticked(column.name)
         for column in table.columns
     ]
-    return checkpointed(frame.select(*selected, row_id.alias(ROW_ID), *HIDDEN))
+    return checkpointed(frame.select(*selected, row_id.alias(ROW_ID_NAME), *HIDDEN))
 
 
 def versions_to_add(target: Target, changed: Any) -> list[Added]:
@@ -303,8 +304,8 @@ def versions_to_add(target: Target, changed: Any) -> list[Added]:
     edit = target.tx.edits.tables.get(target.table.table_id)
     if edit is None or not (edit.files or edit.batches):
         return [rows_to_add(target, rows)]
-    kept = rows.where(F.col(ROW_ID).isNotNull())
-    new = rows.where(F.col(ROW_ID).isNull()).drop(ROW_ID)
+    kept = rows.where(F.col(ROW_ID_NAME).isNotNull())
+    new = rows.where(F.col(ROW_ID_NAME).isNull()).drop(ROW_ID_NAME)
     return [rows_to_add(target, kept), rows_to_add(replace(target, has_row_ids=False), new)]
 
 
