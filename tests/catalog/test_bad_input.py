@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -1243,7 +1244,9 @@ def test_a_failed_statement_leaves_the_transaction_usable(any_lake: Lake) -> Non
 
 
 def test_a_folder_that_may_not_be_written_is_found_at_once(tmp_path: Path) -> None:
-    for folder in (tmp_path, *tmp_path.parents[:2]):
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder == Path(tempfile.gettempdir()):
+            break
         folder.chmod(0o755)
     (tmp_path / "mine").mkdir(mode=0o777)
     (tmp_path / "mine").chmod(0o777)

@@ -57,9 +57,9 @@ def postgres_lake(postgres_server: PostgresServer, tmp_path: Path) -> dict[str, 
 def test_a_secret_names_a_lake(run: Run, home: Path, tmp_path: Path) -> None:
     path = tmp_path / "x;y='z'.ducklake"
     ducklake_spark.attach(f"ducklake:{path}", data_path=tmp_path / "data").close()
-    create_secrets(f"CREATE PERSISTENT SECRET OwnChanges (TYPE ducklake, METADATA_PATH {literal(path)})")
-    info = json.loads(run("info", "ducklake:OwnChanges", "-o", "json").out)
-    assert (info["name"], info["data_path"]) == ("OwnChanges", f"{tmp_path}/data/")
+    create_secrets(f"CREATE PERSISTENT SECRET Mine (TYPE ducklake, METADATA_PATH {literal(path)})")
+    info = json.loads(run("info", "ducklake:Mine", "-o", "json").out)
+    assert (info["name"], info["data_path"]) == ("Mine", f"{tmp_path}/data/")
     answer = run("info", "ducklake:mime")
     assert (answer.code, answer.out) == (1, "")
     assert 'Did you mean "mine"' in answer.err

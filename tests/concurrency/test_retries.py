@@ -25,6 +25,7 @@ from ducklake_spark import (
     NotFoundError,
     TransactionError,
 )
+from ducklake_spark.engine.scope import Scope
 from tests.concurrency.invariants import assert_sound
 from tests.interop import catalogs
 from tests.interop.oracle import Oracle
@@ -61,7 +62,7 @@ class Scene:
     def before_commit(self, act: Act, times: int = 1, lake: Lake | None = None) -> None:
         """From now on a statement's commit comes too late, so many times."""
         late = lake or self.lake
-        commit, self.commits = Lake._commit.__get__(late), 0
+        commit, self.commits = Scope._commit.__get__(late._scope), 0
 
         def committed(transaction: Any) -> None:
             self.commits += 1
@@ -69,7 +70,7 @@ class Scene:
                 act()
             commit(transaction)
 
-        late._commit = committed  # type: ignore[method-assign]
+        late._scope._commit = committed  # type: ignore[method-assign]
 
     def rows(self, name: str) -> list[tuple[Any, ...]]:
         return sorted(map(tuple, self.rival.table(name).collect()), key=repr)
@@ -95,7 +96,7 @@ def _in_time(request: pytest.FixtureRequest) -> Iterator[None]:
     """The shared handle commits in time again."""
     yield
     if "scene" in request.fixturenames:
-        request.getfixturevalue("scene").lake.__dict__.pop("_commit", None)
+        request.getfixturevalue("scene").lake._scope.__dict__.pop("_commit", None)
 
 
 # What was run again, and what came of it.

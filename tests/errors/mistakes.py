@@ -148,7 +148,7 @@ def duckdb(text: str, **others: Any) -> Callable[[World], object]:
 # --- attach ---------------------------------------------------------------------------------------------------
 
 wrong('attach: no such scheme', InvalidInputError, 'oracle|duckdb', attach('ducklake:oracle:x'))
-wrong('attach: not ducklake', InvalidInputError, 'ducklake:', attach('postgres:host=db'))
+wrong('attach: not ducklake', InvalidInputError, 'delta|ducklake:', attach('delta:host=db'))
 wrong('attach: a number', InvalidInputError, 'int', attach(5))
 wrong('attach: unknown parameter', InvalidInputError, 'datapath|data_path', lambda w: ducklake_spark.attach(w.uri, datapath='x'))
 wrong('attach: read_only is a text', InvalidInputError, "read_only|'yes'", lambda w: ducklake_spark.attach(w.uri, read_only='yes'))

@@ -118,7 +118,7 @@ import ducklake_spark, ducklake_spark.catalog.sqlite  # before it may not read t
 os.setgid(65534)
 os.setuid(65534)
 location, folder = sys.argv[1:]
-lake = ducklake_spark.attach(location, data_path="data/")
+lake = ducklake_spark.attach(location, data_path=folder + "/data")
 lake.create_table("t", {"a": "int"})
 os.chmod(folder, 0o555)
 try:

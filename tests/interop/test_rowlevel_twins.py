@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 import ducklake_spark
 from ducklake_spark import AmbiguousMergeError, ConflictError, InvalidInputError, Lake, NotFoundError
-from ducklake_spark.api.merge import MergeResult, _Run
 from ducklake_spark.engine import reads as reading
+from ducklake_spark.engine.merge import MergeResult, _Run
 from ducklake_spark.write.rowlevel.deletes import deletes as rowlevel
 from ducklake_spark.write.rowlevel.deletes import matching
 from tests.interop.oracle import Oracle

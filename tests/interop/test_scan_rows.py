@@ -207,7 +207,7 @@ def test_a_frame_made_before_a_compaction_says_so(make_lake: MakeLake) -> None:
     lake.write("CREATE TABLE t(a INTEGER)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)")
     frame = lake.read("t")
     store = lake.store
-    lake._scope.store = None  # this frame goes on using it
+    lake._store = None  # this frame goes on using it
     lake.write("CALL ducklake_merge_adjacent_files('lake')")
     lake.oracle.detach()
     lake._attached = False
@@ -227,7 +227,7 @@ def test_a_frame_is_not_changed_by_later_snapshots(make_lake: MakeLake) -> None:
     )
     frame = lake.read("t")
     store = lake.store
-    lake._scope.store = None
+    lake._store = None
     lake.write(
         "DELETE FROM t WHERE a > 50",
         "INSERT INTO t SELECT i FROM range(1000, 1100) r(i)",

@@ -222,4 +222,4 @@ def test_parts_of_statements(lake: ducklake_spark.Lake) -> None:
     value = "i // 2 + add(1)"
     assert "DIV" in queries.expression_text(lake, queries.parse_query_text(value, "duckdb"), "duckdb")
     with pytest.raises(InvalidInputError, match="subquery"):
-        queries.expression_text(lake, queries.parse_query_text(condition, "spark"), condition, "spark")
+        queries.expression_text(lake, queries.parse_query_text(condition, "spark"), "spark")

@@ -462,14 +462,17 @@ class Lake:
             or_replace: Drop a table of that name first, in the same snapshot.
         """
         from ducklake_spark.api.table import Table
-        from ducklake_spark.engine.inserts import add_rows
-        from ducklake_spark.write.inferred import given_rows
 
         own = self._scope.parts(name, "table")[1]
-        schema, not_null = repeatable(schema), repeatable(not_null)
-        partitioned_by, sorted_by = repeatable(partitioned_by), repeatable(sorted_by)
-        rows = None if is_frame(schema) else given_rows(schema, own)
+        schema = repeatable(schema)
+        rows = None
+        if not is_frame(schema) and not isinstance(schema, (str, Mapping)):
+            from ducklake_spark.write.inferred import given_rows
+
+            rows = given_rows(schema, own)
         columns = schema if rows is None else rows.columns(own)
+        not_null = repeatable(not_null)
+        partitioned_by, sorted_by = repeatable(partitioned_by), repeatable(sorted_by)
 
         def run(tx: Transaction) -> Table:
             found, own = self._scope.resolve(tx, name, new=True)
@@ -488,6 +491,8 @@ class Lake:
             )
             handle = Table(self, found.name, table.name)
             if not existed and (rows is not None or is_frame(schema)):
+                from ducklake_spark.engine.inserts import add_rows
+
                 add_rows(self._scope, tx, table, schema if rows is None else rows.rows)
             return handle
 

@@ -9,7 +9,6 @@ from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.inventory import Size, sizes
 from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.catalog.transaction import Transaction
-from ducklake_spark.engine.answers import answer
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.format import paths
 from ducklake_spark.format.names import Name
@@ -45,6 +44,8 @@ def table_info(lake: Lake) -> DataFrame:
         )
         for table in sorted(tx.all_tables(), key=lambda table: table.table_id)
     ]
+
+    from ducklake_spark.engine.answers import answer
 
     return answer(
         lake,
@@ -89,6 +90,8 @@ def detail(table: Table) -> DataFrame:
         size.rows,
     )
 
+    from ducklake_spark.engine.answers import answer
+
     return answer(lake, [row], _DETAIL)
 
 
@@ -98,6 +101,8 @@ def list_files(lake: Lake, name: Name) -> DataFrame:
     schema, own = scope_of(lake).resolve(tx, name)
     table = ddl.get_table(tx, schema, own)
     rows = [_file(row, table_path(lake, schema, table)) for row in _file_rows(tx, table)]
+
+    from ducklake_spark.engine.answers import answer
 
     return answer(
         lake,

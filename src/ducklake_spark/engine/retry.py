@@ -71,4 +71,10 @@ def repeatable(values: Any) -> Any:
     >>> repeatable(n * n for n in range(3)), repeatable("text")
     ([0, 1, 4], 'text')
     """
-    return list(values) if isinstance(values, Iterable) and not isinstance(values, Sized) else values
+    if not isinstance(values, Iterable) or isinstance(values, Sized):
+        return values
+    if hasattr(values, "__arrow_c_stream__"):  # a reader of Arrow's batches
+        import pyarrow
+
+        return pyarrow.table(values)
+    return list(values)

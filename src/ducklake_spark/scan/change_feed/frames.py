@@ -214,8 +214,12 @@ class ChangeReader:
         return self._union(frames)
 
     def _less(self, rows: DataFrame, positions: Positions) -> DataFrame:
-        gone = self._positions(positions)
-        return rows if gone is None else rows.join(gone, self._is_deleted(), "left_anti")
+        deleted = self._positions(positions)
+        if deleted is None:
+            return rows
+        # A delete file with history holds deletes from after the range, too.
+        deleted = deleted.where(F.col(_DELETED_AT) <= F.lit(self.range.last))
+        return rows.join(deleted, self._is_deleted(), "left_anti")
 
     def _deleted(self) -> DataFrame | None:
         feed, first, last = self.feed, self.range.first, self.range.last

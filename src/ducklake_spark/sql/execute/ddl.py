@@ -183,7 +183,7 @@ def drop(context: Context, node: nodes.Drop) -> None:
             lake.drop_schema(own, cascade=node.cascade, if_exists=node.if_exists)
             if fold(own) == fold(lake.default_schema):
                 scope_of(lake).on_rollback(
-                    functools.partial(setattr, lake, "_default_schema", lake.default_schema)
+                    functools.partial(setattr, scope_of(lake), "default_schema", lake.default_schema)
                 )
                 scope_of(lake).default_schema = "main"
         elif node.kind == "table":
