@@ -508,6 +508,16 @@ def _run(world: World, misuse: Misuse) -> dict[str, Any]:
     return {"code": done.exit_code, "message": done.stderr, "written": done.stdout, "escaped": escaped}
 
 
+def _wait_for_silence(printed: int) -> None:
+    """Tasks of a job that failed are killed after it, and Spark's executors say so when they are."""
+    size, since = -1, time.monotonic()
+    while time.monotonic() - since < 1.5:
+        now = os.fstat(printed).st_size
+        if now != size:
+            size, since = now, time.monotonic()
+        time.sleep(0.05)
+
+
 def main(result: str, only: str = "") -> None:
     from pyspark.sql import SparkSession
 
@@ -537,6 +547,8 @@ def main(result: str, only: str = "") -> None:
         report = _made(world, mistake) if isinstance(mistake, Mistake) else _run(world, mistake)
         sys.stdout.flush()
         sys.stderr.flush()
+        if isinstance(mistake, Mistake) and mistake.is_logged:
+            _wait_for_silence(printed.fileno())
         end = os.fstat(printed.fileno()).st_size
         after = world.state()
         report["seconds"] = time.monotonic() - began
