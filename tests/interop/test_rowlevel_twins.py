@@ -13,8 +13,8 @@ import ducklake_spark
 from ducklake_spark import AmbiguousMergeError, ConflictError, InvalidInputError, Lake, NotFoundError
 from ducklake_spark.engine import reads as reading
 from ducklake_spark.engine.merge import MergeResult, _Run
-from ducklake_spark.write.rowlevel.deletes import deletes as rowlevel
-from ducklake_spark.write.rowlevel.deletes import matching
+from ducklake_spark.write.rowlevel import deletes as rowlevel
+from ducklake_spark.write.rowlevel import matching
 from tests.interop.oracle import Oracle
 
 pytestmark = pytest.mark.spark
