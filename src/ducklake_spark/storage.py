@@ -1,23 +1,32 @@
-"""Questions about folders and files of a lake that are answered without Spark."""
+"""Paths of a lake on this machine, and whether files can be made there; without Spark."""
 
 from __future__ import annotations
 
 import os
 import re
-from urllib.parse import unquote, urlsplit
 
 from ducklake_spark.errors import FileError
 
+_LOCAL = "file:"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def whole_path(path: str) -> str:
+    """A path as Hadoop takes it: with a scheme. A relative one is relative to the working directory, as in DuckDB.
+
+    >>> whole_path("s3://bucket/a b.parquet"), whole_path("/tmp/x%20.parquet")
+    ('s3://bucket/a b.parquet', 'file:/tmp/x%20.parquet')
+    """
+    return path if _SCHEME.match(path) else "file:" + os.path.abspath(path)
+
 
 def local_path(path: str) -> str | None:
-    """A path of this machine's own file systems, without a scheme; None for an object store.
+    """Where a file is on this machine; None if it is not.
 
-    >>> local_path("/data/x/"), local_path("file:///data/x"), local_path("s3://bucket/x")
-    ('/data/x/', '/data/x', None)
+    >>> local_path("file:///tmp/x"), local_path("s3://bucket/x")
+    ('/tmp/x', None)
     """
-    if path.lower().startswith("file:"):
-        return unquote(urlsplit(path).path)
-    return None if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path) else path
+    return "/" + path.removeprefix(_LOCAL).lstrip("/") if path.startswith(_LOCAL) else None
 
 
 def require_writable(folder: str) -> None:
@@ -26,7 +35,7 @@ def require_writable(folder: str) -> None:
     Raises:
         FileError: They cannot.
     """
-    local = local_path(folder)
+    local = local_path(whole_path(folder))
     if local is None:
         return
     place = os.path.abspath(local)

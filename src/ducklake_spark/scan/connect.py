@@ -14,9 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.scan.planning.sources import NO_NUMBER, NO_TEXT, RowSource, plain_path, with_source
-from ducklake_spark.spark.file_checks import local_path, require_whole
+from ducklake_spark.spark.file_checks import require_whole
 from ducklake_spark.spark.file_index import FIELD_IDS, FileSource, IndexedFile, is_classic
 from ducklake_spark.spark.file_index import read_bytes as read_by_hadoop
+from ducklake_spark.storage import local_path
 
 _PATH, _POSITION, _CODE = "__ducklake_file", "__ducklake_position_in_file", "__ducklake_lookup"
 _PATTERN = re.compile(r"([\\{}\[\]*?])")

@@ -45,7 +45,6 @@ from ducklake_spark.scan.projection.column import (
 )
 from ducklake_spark.scan.projection.physical_types import Types, history_of, types_in
 from ducklake_spark.scan.projection.types import TimestampNs, TypeChoices, choices_of, user_type
-from ducklake_spark.spark.file_checks import whole_path
 from ducklake_spark.spark.file_index import (
     FileSource,
     calls_are_folded,
@@ -54,6 +53,7 @@ from ducklake_spark.spark.file_index import (
     numbers,
     relation,
 )
+from ducklake_spark.storage import whole_path
 
 VIRTUAL_COLUMNS: Mapping[str, spark_types.DataType] = {
     "rowid": spark_types.LongType(),

@@ -7,38 +7,18 @@ read the old length only. Files in object stores are not looked at: one request 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ducklake_spark.errors import FileError
 from ducklake_spark.spark.errors import file_gone
+from ducklake_spark.storage import local_path
 
 if TYPE_CHECKING:
     from ducklake_spark.spark.file_index import IndexedFile
 
-_LOCAL = "file:"
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _ENDS_READ = 1000
 """Of more files than this only the sizes are looked at, not the ends as well."""
-
-
-def whole_path(path: str) -> str:
-    """A path as Hadoop takes it: with a scheme. A relative one is relative to the working directory, as in DuckDB.
-
-    >>> whole_path("s3://bucket/a b.parquet"), whole_path("/tmp/x%20.parquet")
-    ('s3://bucket/a b.parquet', 'file:/tmp/x%20.parquet')
-    """
-    return path if _SCHEME.match(path) else "file:" + os.path.abspath(path)
-
-
-def local_path(path: str) -> str | None:
-    """Where a file is on this machine; None if it is not.
-
-    >>> local_path("file:///tmp/x"), local_path("s3://bucket/x")
-    ('/tmp/x', None)
-    """
-    return "/" + path.removeprefix(_LOCAL).lstrip("/") if path.startswith(_LOCAL) else None
 
 
 def require_whole(files: Sequence[IndexedFile], title: str) -> None:

@@ -18,6 +18,7 @@ import pyspark.sql.types as spark_types
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ducklake_spark import storage
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.errors import DuckLakeError, FileError, InvalidInputError, did_you_mean, shortened
 from ducklake_spark.format import duckdb_sql, paths
@@ -29,7 +30,6 @@ from ducklake_spark.format.options import DEFAULT_TARGET_FILE_SIZE, HIGHEST_LEVE
 from ducklake_spark.format.statistics import WIDE_INTEGERS, ColumnStats, geometry_stats
 from ducklake_spark.format.types import duckdb_name, quote, text_literal
 from ducklake_spark.scan.projection.column import ROW_ID_FIELD, ROW_ID_NAME
-from ducklake_spark.spark import file_checks as storage
 from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
 from ducklake_spark.spark.writer import in_own_session, is_classic_frame, max_rows
 from ducklake_spark.workers import parquet_concat as concat

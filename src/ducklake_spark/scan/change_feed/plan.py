@@ -19,7 +19,7 @@ from ducklake_spark.scan.inlined import InlinedTable, fetch_versions
 from ducklake_spark.scan.planning.plan import LakeInfo, ScanPlan, is_exact, make_plan
 from ducklake_spark.scan.planning.staleness import has_moved
 from ducklake_spark.scan.projection.types import TypeChoices
-from ducklake_spark.spark.file_checks import whole_path
+from ducklake_spark.storage import whole_path
 
 _ATTEMPTS = 10
 Where = tuple[str, tuple[Any, ...]]

@@ -10,7 +10,7 @@ from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.errors import DuckLakeError
 from ducklake_spark.format import paths
 from ducklake_spark.scan.planning.plan import GroupKey, ScanPlan, group_condition, summary
-from ducklake_spark.spark.file_checks import whole_path
+from ducklake_spark.storage import whole_path
 
 
 @dataclass(frozen=True)

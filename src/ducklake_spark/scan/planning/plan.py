@@ -34,7 +34,7 @@ from ducklake_spark.scan.projection.physical_types import (
     types_of,
 )
 from ducklake_spark.scan.projection.types import TypeChoices
-from ducklake_spark.spark.file_checks import whole_path
+from ducklake_spark.storage import whole_path
 
 _ATTEMPTS = 10
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from ducklake_spark.spark.file_checks import local_path
+from ducklake_spark.storage import local_path
 
 
 @dataclass(frozen=True)
