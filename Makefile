@@ -10,11 +10,13 @@ JOBS   ?= 2
 # Python workers of Spark must be the Python of the driver.
 SPARK_ENV = JAVA_HOME="$$(scripts/java)" PYSPARK_PYTHON="$(abspath $(1))/bin/python"
 PYTEST    = $(call SPARK_ENV,$(1)) $(1)/bin/python -m pytest
+# One file, one process, which shares its lakes; in the order of tests/conftest.py.
+BY_FILE   = --dist loadfile --no-loadscope-reorder
 # pytest's 5 means that there was nothing to run.
 OR_NONE   = || [ $$? -eq 5 ]
 
 .DEFAULT_GOAL := help
-.PHONY: lock release test-fast bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest lint format types docs bench-catalog clean
+.PHONY: browser lock release test-fast test-docs docs-serve bench-add-files bench-first bench-maintenance bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest lint format types docs bench-catalog clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -35,26 +37,29 @@ java: ## Find Java 17 or 21, or install it
 servers: ## Install PostgreSQL and MariaDB for the tests, where that is possible
 	@scripts/servers
 
+browser: ## Install Chromium for the tests of the explorer, where that is possible
+	@scripts/browser
+
 demo: venv java ## Run examples/demo.py
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python examples/demo.py $(ARGS)
 
-test: venv java servers ## Run all tests and examples on the newest PySpark
-	$(call PYTEST,$(VENV)) -n $(JOBS) --dist loadfile --ignore tests/test_docs.py $(ARGS)
-	@$(MAKE) --no-print-directory docs
+test: venv java servers browser ## Run all tests and examples on the newest PySpark
+	$(call PYTEST,$(VENV)) -n $(JOBS) $(BY_FILE) --ignore tests/test_docs.py $(ARGS)
+	@$(MAKE) --no-print-directory test-docs
 
 test-fast: venv ## Run the tests that need neither Spark nor servers, in about a minute
 	$(call PYTEST,$(VENV)) -n $(JOBS) -m 'not spark' -k 'not postgres and not mysql' \
 		tests/format tests/catalog tests/cli tests/sql $(ARGS)
 
-test-deep: venv java servers ## Run all tests with many more generated examples
+test-deep: venv java servers browser ## Run all tests with many more generated examples
 	DUCKLAKE_SPARK_TEST_DEEP=1 $(call PYTEST,$(VENV)) --timeout 3600 $(ARGS)
 
 # The catalog database makes no difference to Spark, so on the oldest one those in a DuckDB file are enough; files with
 # variants and geometries it cannot open at all.
-OLDEST_TESTS := tests/scan tests/sql/test_queries.py tests/sql/test_dml.py tests/write/test_values.py tests/write/test_types.py tests/interop/test_views.py \
+OLDEST_TESTS := tests/scan tests/sql/test_queries.py tests/sql/test_dml.py tests/spark/test_native_reads.py tests/spark/test_native_writes.py tests/spark/test_format.py tests/write/test_values.py tests/write/test_types.py tests/interop/test_views.py \
   $(addprefix tests/interop/test_,scan_rows.py scan_types.py scan_evolution.py insert_twins.py rowlevel_twins.py)
 test-oldest: $(OLDEST)/.stamp java ## Run the Spark tests on the oldest PySpark
-	$(call PYTEST,$(OLDEST)) -n $(JOBS) --dist loadfile -m spark -k 'not sqlite and not postgres and not mysql' $(OLDEST_TESTS) $(ARGS) $(OR_NONE)
+	$(call PYTEST,$(OLDEST)) -n $(JOBS) $(BY_FILE) -m spark -k 'not sqlite and not postgres and not mysql' $(OLDEST_TESTS) $(ARGS) $(OR_NONE)
 
 lint: venv ## Check style, format, types, and which room knows which
 	$(BIN)/ruff check .
@@ -69,8 +74,15 @@ format: venv ## Format the code
 types: venv ## Check types
 	$(BIN)/mypy
 
-docs: venv java ## Run the examples in docstrings, README.md and docs/
-	$(call PYTEST,$(VENV)) --doctest-modules --doctest-glob='*.md' src README.md docs tests/test_docs.py $(OR_NONE)
+docs: venv ## Build the documentation site into build/site; a broken link fails
+	@$(BIN)/python -m pip install --disable-pip-version-check -q -c requirements-dev.lock -e '.[dev,docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+docs-serve: docs ## Show the documentation site while it is written
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+test-docs: venv java ## Run the examples in docstrings, README.md and docs/
+	$(call PYTEST,$(VENV)) -n $(JOBS) $(BY_FILE) --doctest-modules --doctest-glob='*.md' src README.md docs tests/test_docs.py $(OR_NONE)
 
 bench-catalog: venv java ## Measure the catalog
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/catalog.py $(ARGS)
@@ -82,8 +94,17 @@ bench-read: venv java servers ## Measure reads; smaller: ARGS='--tpch 0.1 --rows
 bench-write: venv java servers ## Measure writes; smaller: ARGS='--rows 600000 --times 1'
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/write.py $(ARGS)
 
+bench-add-files: venv java ## Measure how many existing files are added; smaller: ARGS='--files 1000 --extension'
+	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/add_files.py $(ARGS)
+
 bench-rows: venv java ## Measure changes of rows; smaller: ARGS='--rows 600000 --times 1'
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/rows.py $(ARGS)
+
+bench-first: venv java ## Measure README.md's first minute; more often: ARGS='--times 5'
+	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/first_minute.py $(ARGS)
+
+bench-maintenance: venv java ## Measure compaction; smaller: ARGS='--rows 600000 --files 200 --times 1'
+	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/maintenance.py $(ARGS)
 
 lock: venv ## Write requirements-dev.lock: the versions that the tests were run with
 	@$(BIN)/python -m pip install --disable-pip-version-check -q uv

@@ -1,4 +1,4 @@
-"""Fixtures of tests and of the examples in docstrings, which pytest runs with `--doctest-modules` (`make docs`)."""
+"""Fixtures of tests and of the examples in docstrings, which pytest runs with `--doctest-modules`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ducklake_spark import Lake
+
+
+# Every JVM of a test lives for minutes at most: compiling its methods well costs more than the compiled methods save.
+# Other than JAVA_TOOL_OPTIONS, this one is not announced on stderr, where some tests want nothing.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +43,21 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(scope="module")
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Queries are not compiled, which takes longer than to run them on a few rows.
+
+    For modules that compare many versions of a table: what they look for is in plans and catalogs. With this, Spark
+    also hands out rows of Parquet files one by one. Tests of scans, of encoders and of SQL leave it out.
+    """
+    settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    yield
+    for key in settings:
+        spark.conf.unset(key)
+
+
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[Lake]:
     """A new lake in a DuckDB file."""
@@ -45,6 +65,17 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
 
     with ducklake_spark.attach(f"ducklake:{tmp_path / 'metadata.ducklake'}", name="lake") as lake:
         yield lake
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_lake_left() -> Iterator[None]:
+    """Closes the lakes that a file left open: statements that list databases would show them to the next file."""
+    yield
+    if "ducklake_spark" in sys.modules:
+        import ducklake_spark
+
+        for lake in ducklake_spark.lakes().values():
+            lake.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -23,11 +23,29 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Shows why tests failed that passed when they were tried again: nothing else would."""
-    for report in terminalreporter.stats.get("rerun", []):
-        terminalreporter.section(f"failed at first: {report.nodeid}")
-        terminalreporter.write_line(report.longreprtext[-6000:])
+# The files that take longest. They go first: else one process would be left with one of them while the other has nothing.
+LONGEST = (
+    "test_docs.py",
+    "interop/test_rowlevel_twins.py",
+    "interop/test_inlined_nested.py",
+    "write/test_kills.py",
+    "errors/test_mistakes.py",
+    "interop/test_sequences.py",
+    "interop/test_scan_connect.py",
+    "interop/test_encoder_twins.py",
+    "concurrency/test_processes.py",
+    "interop/test_scan_evolution.py",
+    "cli/test_shell.py",
+    "spark/test_workers.py",
+    "spark/test_interrupts.py",
+    "sql/test_dml.py",
+    "write/test_options.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
 
 
 @pytest.fixture(scope="session")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import ducklake_spark
 from tests.interop.oracle import Oracle
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+POSTGRES = "dbname=lake_catalog host=localhost"
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -35,6 +39,14 @@ def run(text: str, page: str, names: dict[str, object]) -> None:
             exec(compile(ast.Module([node], []), place, "exec"), names)
 
 
+@pytest.fixture(autouse=True)
+def _no_lake_left() -> Iterator[None]:
+    """A reader runs a page in a process of its own, without lakes of other pages."""
+    yield
+    for lake in ducklake_spark.lakes().values():
+        lake.close()
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_the_blocks_of_a_page_run_one_after_another(
@@ -49,6 +61,9 @@ def test_the_blocks_of_a_page_run_one_after_another(
     for language, text in blocks(page):
         if language == "python":
             request.getfixturevalue("spark")  # the active session, which a lake without one takes
+            if POSTGRES in text:
+                conninfo = request.getfixturevalue("postgres_server").fresh_database()
+                text = text.replace(POSTGRES, json.dumps(conninfo)[1:-1])
             run(text, page.name, names)
         elif language == "sql":
             for statement in filter(str.strip, text.split(";")):
@@ -73,3 +88,29 @@ def test_links_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_statements_that_the_architecture_traces_go_through_functions_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.split("## Two statements, room by room")[1].split("\n## ")[0]
+    room, text, missing, seen = "", "", [], 0
+    for first, rest in re.findall(r"^\|(.*?)\|(.*)\|$", section, re.MULTILINE):
+        named = re.match(r" `(\w+)/`", first)
+        room = named[1] if named else room
+        for name in re.findall(r"`([\w./]+)`", rest):
+            if name.endswith(".py"):
+                text = (ROOT / "src" / "ducklake_spark" / room / name).read_text(encoding="utf-8")
+            elif not all(re.search(rf"(class|def) {part}\b", text) for part in name.split(".")):
+                missing.append((room, name))
+            seen += 1
+    assert seen > 40 and not missing
+
+
+def test_the_files_that_the_architecture_names_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    known = {str(path.relative_to(ROOT / "src" / "ducklake_spark")) for path in ROOT.glob("src/**/*.py")}
+    names = set(re.findall(r"`([\w/]+\.py)`", page))
+    assert names
+    assert not [
+        name for name in names if not any(path == name or path.endswith(f"/{name}") for path in known)
+    ]

@@ -67,8 +67,16 @@ class FileError(DuckLakeError):
     """A file of the lake is gone, or is not what the catalog says."""
 
 
+class UnsafePathError(FileError):
+    """The catalog schedules files for deletion that are not the lake's own. They were not deleted."""
+
+
 class SparkUnavailableError(DuckLakeError):
     """Spark is needed and cannot be started: most often there is no Java. Nothing was changed."""
+
+
+class NativeUnavailableError(DuckLakeError):
+    """The session's own SQL cannot know a lake: its JVM cannot load the classes that this takes. `lake.sql` works."""
 
 
 class WorkerError(DuckLakeError):
@@ -85,6 +93,14 @@ class ClosedError(DuckLakeError):
 
 class TransactionError(DuckLakeError):
     """A transaction was used in a way that it does not allow."""
+
+
+class StreamingError(DuckLakeError):
+    """A stream cannot go on as it is: rows were changed, snapshots were expired, or the table is another one."""
+
+
+class SchemaChangedError(StreamingError):
+    """The columns of a table changed under a stream. Start the stream again: it goes on with the new columns."""
 
 
 class ConflictError(TransactionError):

@@ -137,8 +137,10 @@ def test_no_password_shows(
 
 
 def test_showing_starts_no_spark(lake: Lake) -> None:
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()  # of other tests of this process; a lake takes it
     lake.create_table("t", {"a": "int"})
-    before = lake._scope.session
     assert repr(lake) and repr(lake["t"])
-    assert lake._scope.session is before is None
+    assert lake._scope.session is active is SparkSession.getActiveSession()
     assert "ducklake_spark.api.display" in sys.modules

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 
 
 class Proxy:
@@ -28,6 +29,11 @@ class Proxy:
     @property
     def was_cut(self) -> bool:
         return self._word is None
+
+    def wait_until_cut(self) -> None:
+        end = time.monotonic() + 120
+        while not (self.was_cut and self._away == self._leave) and time.monotonic() < end:
+            time.sleep(0.02)
 
     def come_back(self) -> None:
         self._away = False

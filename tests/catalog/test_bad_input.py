@@ -202,8 +202,8 @@ def test_other_format_versions_are_named_and_left_alone(
         if version < "0.4":
             session.execute("DROP TABLE ducklake_macro")  # came with 0.4
     store.close()
-    way_out = "AUTOMATIC_MIGRATION" if version < "1" else "A newer ducklake-spark"
-    for parameters in ({}, {"automatic_migration": True}, {"read_only": True}):
+    way_out = "automatic_migration=True" if version < "1" else "A newer ducklake-spark"
+    for parameters in ({}, {"read_only": True}, *([{"automatic_migration": True}] if version > "1" else [])):
         with pytest.raises(
             CatalogVersionError, match=rf"{version}; this package reads and writes 1\.0.*{way_out}"
         ):

@@ -1,4 +1,4 @@
-"""New lakes: equal to the reference's, made once by whoever comes first, and never over something half made."""
+"""New lakes: equal to the extension's, made once by whoever comes first, and never over something half made."""
 
 from __future__ import annotations
 

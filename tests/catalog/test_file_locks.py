@@ -71,7 +71,7 @@ def attach_and_keep(path: Path) -> None:
 
 
 def attach_and_forget(path: Path) -> None:
-    lake = ducklake_spark.attach(f"ducklake:{path}")
+    lake = ducklake_spark.attach(f"ducklake:{path}", catalog=False)
     lake.tables()
     del lake
     gc.collect()
@@ -189,7 +189,7 @@ def test_a_cell_that_runs_twice_loses_no_rows_of_others(path: Path) -> None:
 
 
 def test_a_handle_that_was_forgotten_lets_the_file_go(path: Path) -> None:
-    lake: ducklake_spark.Lake | None = ducklake_spark.attach(f"ducklake:{path}")
+    lake: ducklake_spark.Lake | None = ducklake_spark.attach(f"ducklake:{path}", catalog=False)
     assert is_locked(path)
     del lake
     gc.collect()

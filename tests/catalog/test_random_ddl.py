@@ -167,9 +167,15 @@ kinds = pytest.mark.parametrize(
 )
 
 
+def several(examples: int) -> int:
+    """So many of a hundred in the deep run, and half of them in the quick one."""
+    most = settings().max_examples
+    return max(2, examples * most // (100 if most > 100 else 200))
+
+
 @kinds
 def test_every_change_is_read_back(kind: str, examples: int, make_location: Callable[[str], str]) -> None:
-    @settings(max_examples=examples * settings().max_examples // 100)
+    @settings(max_examples=several(examples))
     @given(st.lists(steps, min_size=3, max_size=12))
     def check(sequence: list[Step]) -> None:
         with new_lake(kind, make_location) as lake:
@@ -198,7 +204,7 @@ def test_every_change_is_read_back(kind: str, examples: int, make_location: Call
 def test_a_transaction_commits_what_it_saw(
     kind: str, examples: int, make_location: Callable[[str], str]
 ) -> None:
-    @settings(max_examples=examples * settings().max_examples // 100)
+    @settings(max_examples=several(examples))
     @given(st.lists(steps, min_size=1, max_size=12))
     def check(sequence: list[Step]) -> None:
         with new_lake(kind, make_location) as lake:

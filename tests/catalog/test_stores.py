@@ -396,7 +396,7 @@ INLINED_COLUMNS = {
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgres"])
-def test_inlined_types_are_those_of_the_reference(
+def test_inlined_types_are_those_of_the_extension(
     kind: str, make_location: Callable[[str], str], oracle: Oracle
 ) -> None:
     location = make_location(kind)
@@ -619,7 +619,7 @@ def test_one_duckdb_file_in_two_stores_of_a_process(tmp_path: Path) -> None:
         store.close()
 
 
-def test_a_mysql_lake_of_the_reference_is_widened(mysql_server: MySQLServer, oracle: Oracle) -> None:
+def test_a_mysql_lake_of_the_extension_is_widened(mysql_server: MySQLServer, oracle: Oracle) -> None:
     text = f"ducklake:mysql:{mysql_server.fresh_database()}"
     oracle.attach(text, data_path="data/")
     oracle.detach()

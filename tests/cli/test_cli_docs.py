@@ -14,7 +14,18 @@ from tests.cli.conftest import Run
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
-COMMANDS = ("sql", "changes", "info", "tables", "schema", "files", "snapshots")
+COMMANDS = (
+    *("sql", "changes", "info", "tables", "schema", "files", "snapshots", "health", "maintain", "checkpoint"),
+    *(
+        "flush-inlined-data",
+        "merge-adjacent-files",
+        "rewrite-data-files",
+        "compact",
+        "expire-snapshots",
+        "cleanup-old-files",
+    ),
+    *("delete-orphaned-files", "add-data-files"),
+)
 
 
 def examples() -> list[tuple[str, str]]:
@@ -45,4 +56,12 @@ def test_the_page_names_every_option(run: Run, command: str, monkeypatch: pytest
     assert f"`{command} LAKE" in page
     options = set(re.findall(r"--[a-z-]+", run(command, "--help").out)) - {"--no"}
     assert "--format" in options
+    assert not {option for option in options if option not in page}
+
+
+def test_the_page_of_the_explorer_names_every_option(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    page = PAGE.with_name("explorer.md").read_text(encoding="utf-8") + PAGE.read_text(encoding="utf-8")
+    options = set(re.findall(r"--[a-z-]+", run("explore", "--help").out)) - {"--no"}
+    assert "--port" in options
     assert not {option for option in options if option not in page}

@@ -10,9 +10,11 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
+from ducklake_spark.api.completion import Names
 from ducklake_spark.api.lake import Lake
-from ducklake_spark.cli.complete import Names, SqlCompleter
-from ducklake_spark.cli.output import Bytes, Format, Json, Pairs, Result, write, write_record
+from ducklake_spark.api.values import Json, Pairs
+from ducklake_spark.cli.complete import SqlCompleter
+from ducklake_spark.cli.output import Bytes, Format, Result, write, write_record
 from ducklake_spark.sql.parser.lines import ends_statement
 
 

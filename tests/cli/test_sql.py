@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 from decimal import Decimal
 from pathlib import Path
 
@@ -71,6 +72,27 @@ def test_duckdb_dialect_and_time_travel(run: Run, path: str) -> None:
     assert (answer.code, answer.out) == (0, "n\n2\n")
     answer = run("sql", path, "SELECT id FROM t", "--version-at", "3", "-o", "csv")
     assert answer.out == "id\n1\n"
+
+
+def test_errors_are_not_logged_and_others_still_are(
+    run: Run, path: str, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from pyspark.logger import PySparkLogger
+
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    seen: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: seen.append(record.getMessage())  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    try:
+        answer = run("sql", path, "SELECT id, 1 / (id - id) FROM t")
+        assert (answer.code, seen) == (1, []) and answer.err.count("\n") == 1
+        with pytest.raises(Exception, match="nope"):
+            spark.sql("SELECT nope FROM range(1)")
+        assert len(seen) == 1, "what the same process does beside the command line is its own"
+    finally:
+        logger.removeHandler(handler)
+        capsys.readouterr()
 
 
 def test_files_and_pipes_are_run_in_order(run: Run, path: str, tmp_path: Path) -> None:

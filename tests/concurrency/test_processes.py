@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import subprocess
@@ -22,7 +23,7 @@ from tests.concurrency.invariants import assert_sound
 from tests.interop import catalogs
 from tests.interop.oracle import Oracle, OracleError
 
-WORKERS, COMMITS, EXTENSION_COMMITS = 8, 50, 12
+WORKERS, COMMITS, EXTENSION_COMMITS = 8, 50 if os.environ.get("DUCKLAKE_SPARK_TEST_DEEP") else 25, 12
 Words = dict[str, Any]
 
 

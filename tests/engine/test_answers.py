@@ -97,7 +97,7 @@ def test_pandas_is_the_same_without_a_session(
         local = make(odd_lake)
         real = Classic(local._jdf, spark).toPandas()
         with monkeypatch.context() as nothing:
-            nothing.setattr(answers, "_known_session", lambda lake: None)
+            nothing.setattr(answers, "_known_session", lambda scope: None)
             ours = local.toPandas()
         assert_frame_equal(ours, real)
 
@@ -133,8 +133,6 @@ def test_an_answer_without_a_session_gets_one_when_more_than_rows_is_asked(odd_l
     started = []
 
     class Watched:
-        _spark = None
-
         @property
         def spark(self) -> Any:
             started.append(True)

@@ -21,7 +21,7 @@ from ducklake_spark import (
 from ducklake_spark.format.rows import CommitInfo
 from tests.write.lakes import files_below
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
 
 
 @pytest.fixture(scope="module")

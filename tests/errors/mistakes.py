@@ -508,10 +508,14 @@ def _run(world: World, misuse: Misuse) -> dict[str, Any]:
     return {"code": done.exit_code, "message": done.stderr, "written": done.stdout, "escaped": escaped}
 
 
-def _wait_for_silence(printed: int) -> None:
+def _wait_for_silence(spark: Any, printed: int) -> None:
     """Tasks of a job that failed are killed after it, and Spark's executors say so when they are."""
+    status, end = spark.sparkContext._jsc.sc().statusTracker(), time.monotonic() + 60
+    while any(each.numRunningTasks() for each in status.getExecutorInfos()) and time.monotonic() < end:
+        time.sleep(0.05)
+    # What they said is still on its way to the log.
     size, since = -1, time.monotonic()
-    while time.monotonic() - since < 1.5:
+    while time.monotonic() - since < 1:
         now = os.fstat(printed).st_size
         if now != size:
             size, since = now, time.monotonic()
@@ -548,7 +552,7 @@ def main(result: str, only: str = "") -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         if isinstance(mistake, Mistake) and mistake.is_logged:
-            _wait_for_silence(printed.fileno())
+            _wait_for_silence(spark, printed.fileno())
         end = os.fstat(printed.fileno()).st_size
         after = world.state()
         report["seconds"] = time.monotonic() - began

@@ -100,15 +100,22 @@ def test_the_server_stays_away(deliver: bool, scene: Scene, monkeypatch: pytest.
 @pytest.mark.parametrize("deliver", [False, True], ids=["before", "after"])
 def test_the_server_comes_back_late(deliver: bool, scene: Scene) -> None:
     scene.proxy.cut(COMMIT[scene.kind], deliver=deliver, away=True)
-    timer = threading.Timer(1, scene.proxy.come_back)
-    timer.start()
+    began = []
 
-    began = time.monotonic()
+    def come_back() -> None:
+        scene.proxy.wait_until_cut()
+        began.append(time.monotonic())
+        time.sleep(1)
+        scene.proxy.come_back()
+
+    thread = threading.Thread(target=come_back)
+    thread.start()
+
     scene.lake.create_table("t", {"a": "int"})
 
-    assert time.monotonic() - began > 0.9
+    assert time.monotonic() - began[0] > 0.9
     scene.assert_versions(1)
-    timer.join()
+    thread.join()
 
 
 def test_the_server_is_away_before_the_commit(scene: Scene) -> None:
@@ -126,11 +133,12 @@ def test_somebody_commits_while_the_outcome_is_found_out(deliver: bool, scene: S
     scene.proxy.cut(COMMIT[scene.kind], deliver=deliver, away=True)
 
     def rival() -> None:
+        scene.proxy.wait_until_cut()
         with ducklake_spark.attach(scene.direct) as other:
             other.create_table("u", {"a": "int"})
         scene.proxy.come_back()
 
-    thread = threading.Timer(0.3, rival)
+    thread = threading.Thread(target=rival)
     thread.start()
     scene.lake.create_table("t", {"a": "int"})
     thread.join()
@@ -143,11 +151,12 @@ def test_the_rival_takes_the_same_name_while_the_outcome_is_found_out(scene: Sce
     scene.proxy.cut(COMMIT[scene.kind], deliver=False, away=True)
 
     def rival() -> None:
+        scene.proxy.wait_until_cut()
         with ducklake_spark.attach(scene.direct) as other:
             other.create_table("t", {"theirs": "int"})
         scene.proxy.come_back()
 
-    thread = threading.Timer(0.3, rival)
+    thread = threading.Thread(target=rival)
     thread.start()
     with pytest.raises(ConflictError), scene.lake.transaction():
         scene.lake.create_table("t", {"a": "int"})

@@ -1,4 +1,4 @@
-"""The conflict matrix, cell by cell, as pure values: the reference's table and the holes that it leaves open."""
+"""The conflict matrix, cell by cell, as pure values: the extension's table and the holes that it leaves open."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TABLE_FIELDS = {
     "rewrite": "rewrite_deletes",
 }
 
-# Rows: mine. The words after it: what of theirs, on the same table, it cannot be combined with. The reference's table,
+# Rows: mine. The words after it: what of theirs, on the same table, it cannot be combined with. The extension's table,
 # plus what it lacks (marked +).
 MATRIX = {
     "drop": "drop",
@@ -34,9 +34,9 @@ MATRIX = {
     # + merge and rewrite: the file that it deletes from is gone, and the delete would be lost
     "inlined delete": "drop, alter, inlined delete, flush, insert, inlined insert, merge, rewrite",
     "flush": "drop, inlined delete, flush",
-    # + inlined delete, for the same reason
-    "merge": "drop, delete, merge, rewrite, inlined delete",
-    "rewrite": "drop, delete, merge, rewrite, inlined delete",
+    # + alter. Deletes and other compactions are compared file by file: see below
+    "merge": "drop, alter",
+    "rewrite": "drop, alter",
 }
 
 
@@ -77,6 +77,28 @@ def test_deletes_meet_in_a_file(mine: str, theirs: str) -> None:
             OwnChanges(changes(mine), deleted_files={2: 1}),
             ConcurrentChanges(changes(theirs), deleted_files={4: 7}),
         )
+
+
+@pytest.mark.parametrize("theirs", TABLE_FIELDS)
+def test_flush_of_deletes_deletes_nothing(theirs: str) -> None:
+    """It moves deletes to files: rows may come in meanwhile, and columns change."""
+    both = OwnChanges(changes("delete"), flushed_tables={T}), ConcurrentChanges(changes(theirs))
+    if theirs in ("drop", "inlined delete", "flush", "merge", "rewrite"):
+        with pytest.raises(ConflictError, match="cannot flush table"):
+            check(*both)
+    else:
+        check(*both)
+
+
+@pytest.mark.parametrize("mine", ["merge", "rewrite"])
+@pytest.mark.parametrize("theirs", ["delete", "inlined delete", "merge", "rewrite"])
+def test_a_compaction_meets_others_in_a_file(mine: str, theirs: str) -> None:
+    own = OwnChanges(changes(mine), compacted_files={2: T, 3: T}, table_names={T: "sales"})
+    with pytest.raises(
+        ConflictError, match='cannot compact data file 3 of table "sales", because snapshot 9'
+    ):
+        check(own, ConcurrentChanges(changes(theirs), deleted_files={3: 9}))
+    check(own, ConcurrentChanges(changes(theirs), deleted_files={4: 9}))
 
 
 def test_compaction_of_older_versions_counts() -> None:

@@ -129,8 +129,10 @@ class Oracle:
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
+        # The extension may need another release of DuckDB than the one under test.
+        python = os.environ.get("DUCKLAKE_SPARK_ORACLE_PYTHON", sys.executable)
         self._process = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr
+            [python, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr
         )
         return self._process
 

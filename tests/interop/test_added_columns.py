@@ -12,7 +12,7 @@ import ducklake_spark
 from tests.interop import catalogs
 from tests.interop.oracle import Oracle
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
 
 DEFAULTS = {
     "BOOLEAN": "'true'",

@@ -15,7 +15,7 @@ from tests.interop.oracle import Oracle, OracleError
 from tests.scan.lakes import comparable, in_order
 from tests.write.lakes import WrittenLake
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
 
 FEEDS = ("table_changes", "table_insertions", "table_deletions")
 

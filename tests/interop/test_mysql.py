@@ -112,6 +112,7 @@ def _plain(data_type: str) -> str:
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("interpreted")
 def test_changes_of_rows_and_their_feeds(
     make_location: Callable[[str], str], tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -14,7 +14,7 @@ from tests.interop.oracle import Oracle
 from tests.scan.lakes import in_order
 from tests.write.lakes import WrittenLake
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
 
 Make = Callable[..., WrittenLake]
 

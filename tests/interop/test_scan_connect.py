@@ -33,7 +33,7 @@ def test_a_connect_session_reads_the_same_rows_and_runs_sql(tmp_path: Path) -> N
         env=environment,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=560,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
@@ -107,6 +107,11 @@ def _sql(spark: SparkSession, folder: str) -> None:
         lake.sql("CREATE TABLE t (i INT, s STRING); INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, '{c}')")
         found = lake.sql("SELECT i, s FROM t WHERE i < :most ORDER BY i", args={"most": 3}).collect()
         assert found == [(1, "a"), (2, "b")]
+        try:
+            spark.sql("SELECT * FROM lake.main.t").collect()
+            raise AssertionError("A Connect session knows no lake.")
+        except ducklake_spark.NativeUnavailableError as error:
+            assert '"lake": A Spark Connect session' in str(error)
         for sql, expected in [
             (
                 "FROM t SELECT i / 2, s[1], typeof(i), {'x': s}::VARCHAR ORDER BY i LIMIT 1",

@@ -173,7 +173,7 @@ def test_random_lakes(make_numbered: Callable[[], Lake], story: Story) -> None:
         try:
             lake.write(statement)
         except OracleError as error:
-            # The reference cannot do everything to everything: the story goes on without the sentence.
+            # The extension cannot do everything to everything: the story goes on without the sentence.
             if "INTERNAL" in str(error):
                 pytest.fail(f"{statement}: {error}")
     lake.check("t")

@@ -21,10 +21,10 @@ from tests.interop import sequences as seq
 from tests.interop.oracle import Oracle, OracleError
 from tests.write.lakes import WrittenLake
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
 
 DEEP = bool(os.environ.get("DUCKLAKE_SPARK_TEST_DEEP"))
-EXAMPLES, MOST = (260, 9) if DEEP else (12, 4)
+EXAMPLES, MOST = (260, 9) if DEEP else (8, 4)
 numbers = iter(range(10**9))
 
 # Without shrinking: each try costs seconds, and the message has the whole sequence.

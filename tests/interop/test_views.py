@@ -55,12 +55,25 @@ def test_a_view_at_an_older_snapshot_reads_its_tables_there(spark: SparkSession,
         assert lake.table("v", version=before).first()[0] == 1
 
 
-def test_a_view_that_spark_cannot_read_says_so(oracle: Oracle, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_view_that_spark_cannot_read_is_read_by_duckdb(
+    oracle: Oracle, spark: SparkSession, tmp_path: Path
+) -> None:
     uri = f"ducklake:{tmp_path}/m.ducklake"
     oracle.attach(uri)
+    oracle.execute("CREATE TABLE t(i INT); INSERT INTO t VALUES (3), (NULL)")
     oracle.execute(
-        "CREATE TABLE t(i INT); CREATE VIEW odd AS SELECT bit_count(i) FROM t WHERE i = getvariable('x')"
+        "CREATE VIEW odd AS SELECT bit_count(i) AS n FROM t WHERE i IS DISTINCT FROM getvariable('x')"
     )
+    theirs = oracle.execute("FROM odd")
+    oracle.detach()
+    with ducklake_spark.attach(uri, name="lake", spark=spark) as lake:
+        assert [tuple(row) for row in lake.table("odd").collect()] == [tuple(row) for row in theirs] == [(2,)]
+
+
+def test_a_view_that_nobody_can_read_says_so(oracle: Oracle, spark: SparkSession, tmp_path: Path) -> None:
+    uri = f"ducklake:{tmp_path}/m.ducklake"
+    oracle.attach(uri)
+    oracle.execute("CREATE TABLE t(i INT); CREATE VIEW odd AS SELECT i FROM t; DROP TABLE t")
     oracle.detach()
     with (
         ducklake_spark.attach(uri, name="lake", spark=spark) as lake,

@@ -87,11 +87,10 @@ class Lake:
         schema = next(s for s in reader.schemas() if s.name == (schema_name or "main"))
         found = reader.table(schema.schema_id, name)
         assert found is not None, f"no table {table} at {version}"
-        data_path = store.query("SELECT value FROM ducklake_metadata WHERE \"key\" = 'data_path'")[0][0]
+        metadata = dict(store.query('SELECT "key", value FROM ducklake_metadata WHERE scope IS NULL'))
+        info = LakeInfo("lake", metadata["data_path"], metadata["encrypted"] == "true")
         options = ReadOptions(timestamp_ns=timestamp_ns, virtual_columns=tuple(virtual))
-        return read_table(
-            self.spark, store, LakeInfo("lake", data_path), schema, found, snapshot, options, pending
-        )
+        return read_table(self.spark, store, info, schema, found, snapshot, options, pending)
 
     def versions(self) -> list[int]:
         """All snapshots."""

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 import ducklake_spark
 from ducklake_spark import Lake
 from ducklake_spark.engine.feeds import feed_of
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.spark.file_index import explain
 
 pytestmark = pytest.mark.spark
@@ -41,9 +42,9 @@ def test_a_feed_reads_only_the_files_of_its_snapshots(feed_lake: Lake) -> None:
     deletes = feed_lake.table_changes("t", 100, 100)
     assert len(deletes.inputFiles()) == 2
     assert sorted((row.change_type, row.a) for row in deletes.collect()) == [("delete", 960), ("delete", 961)]
-    feed = feed_of(feed_lake, "t", 50, 99)
+    feed = feed_of(scope_of(feed_lake), "t", 50, 99)
     assert (len(feed.inserted), len(feed.deleted), len(feed.positions.files)) == (49, 1, 1)
-    net = feed_of(feed_lake, "t", 2, 101, net=True)
+    net = feed_of(scope_of(feed_lake), "t", 2, 101, net=True)
     assert (len(net.inserted), len(net.deleted), len(net.later_positions.files)) == (98, 0, 2)
 
 

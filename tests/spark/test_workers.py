@@ -23,6 +23,7 @@ from ducklake_spark.write.partitioning.buckets import bucket_sql
 HASHED = bucket_sql("c0", Scalar("varchar"), 4)
 
 CHANGES = """
+import os, sys
 from pyspark.sql import SparkSession
 import ducklake_spark
 
@@ -40,6 +41,15 @@ b = lake.create_table("b", keyed, partitioned_by=["bucket(4, id)"])
 print("bucket", b.insert(spark.range(10).selectExpr("uuid() AS id", "array(1) AS n")))
 print("partitions", b.overwrite_partitions(spark.range(10).selectExpr("uuid() AS id", "array(1) AS n")))
 print("the user's own:", spark.sparkContext.pythonExec)
+lake.close()
+spark.stop()
+
+os.environ["PYSPARK_PYTHON"] = sys.argv[1]
+spark = SparkSession.builder.getOrCreate()
+lake = ducklake_spark.attach("ducklake:m.ducklake", spark=spark)
+print("insert", lake["t"].insert(spark.range(20).selectExpr("CAST(id AS INT) AS id", "array('a') AS tags")))
+print("delete", lake["t"].delete("id = 22"))
+print("the user's own:", spark.sparkContext.pythonExec)
 """
 
 DONE = [
@@ -49,6 +59,7 @@ DONE = [
     "merge MergeResult(inserted=5, updated=2, deleted=0)",
     "bucket 10",
     "partitions 10",
+    "the user's own: python3",
 ]
 
 CLUSTER = """
@@ -90,35 +101,33 @@ def bare(tmp_path: Path) -> Path:
     return folder
 
 
-def run(script: str, folder: Path, bare: Path, **variables: str) -> list[str]:
+def run(script: str, folder: Path, bare: Path, *arguments: str, **variables: str) -> list[str]:
     """The lines of a script in a process whose environment was not activated."""
     environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))
+        name: value
+        for name, value in os.environ.items()
+        if name == "SPARK_SUBMIT_OPTS" or not name.startswith(("PYSPARK", "SPARK"))
     }
     environment |= {"PATH": f"{bare}{os.pathsep}{environment['PATH']}", **variables}
     done = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", script, *arguments],
         cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=560,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.splitlines()
 
 
 @pytest.mark.spark
-def test_a_local_session_needs_no_activated_environment(tmp_path: Path, bare: Path) -> None:
-    assert run(CHANGES, tmp_path, bare) == [*DONE, "the user's own: python3"]
-
-
-@pytest.mark.spark
-def test_a_local_session_works_whatever_python_is_set(tmp_path: Path, bare: Path) -> None:
+def test_a_local_session_needs_no_activated_environment_and_works_whatever_python_is_set(
+    tmp_path: Path, bare: Path
+) -> None:
     python = str(bare / "python3")
-    first, _, rest = CHANGES.partition('print("update"')
-    script = first + rest.splitlines()[-1]
-    assert run(script, tmp_path, bare, PYSPARK_PYTHON=python) == [*DONE[:2], f"the user's own: {python}"]
+    said = run(CHANGES, tmp_path, bare, python)
+    assert said == [*DONE, "insert 20", "delete 1", f"the user's own: {python}"]
 
 
 @pytest.mark.spark

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from ducklake_spark import DuckLakeError, InvalidInputError, NotFoundError
+from ducklake_spark import InvalidInputError, NotFoundError
 from ducklake_spark.sql.execute import functions
 from tests.interop.oracle import Oracle
 from tests.sql.shared import Both, both
@@ -93,7 +93,7 @@ def test_wrong_calls_say_what_is_wrong(twin: Both) -> None:
         ),
         ("FROM lake.set_option('a', 'b')", InvalidInputError, "CALL"),
         ("FROM lake.snapshots(1)", InvalidInputError, "at most 0"),
-        ("FROM lake.merge_adjacent_files()", DuckLakeError, "later version"),
+        ("FROM lake.merge_adjacent_files(max_file_size => 0)", InvalidInputError, "greater than zero"),
     ]:
         with pytest.raises(kind, match=words):
             twin.lake.sql(sql, dialect="duckdb")

@@ -84,7 +84,7 @@ def test_session_tables_and_other_lakes_join(
     with pytest.raises(NotFoundError):
         lake.sql("SELECT * FROM other.main.o")
     assert spark.catalog.dropTempView("session_numbers")
-    assert not [table for table in spark.catalog.listTables() if table.name.startswith("ducklake_")]
+    assert not [row for row in spark.sql("SHOW VIEWS").collect() if row.viewName.startswith("ducklake_")]
 
 
 TRAVEL = [

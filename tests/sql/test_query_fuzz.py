@@ -15,7 +15,7 @@ from ducklake_spark import DuckLakeError
 
 pytestmark = pytest.mark.spark
 
-EXAMPLES = 1000 if os.environ.get("DUCKLAKE_SPARK_TEST_DEEP") else 60
+EXAMPLES = 1000 if os.environ.get("DUCKLAKE_SPARK_TEST_DEEP") else 40
 
 names = st.sampled_from(
     [

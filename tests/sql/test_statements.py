@@ -88,8 +88,8 @@ def test_questions_are_answered_as_by_the_extension(two: Twins) -> None:
         two.same(question)
     for question, key in (("SHOW ALL TABLES", 0), ("SHOW SCHEMAS", 0), ("DESCRIBE", 0)):
         theirs, ours = two.run(question)
-        assert ours == [row for row in theirs if row[key] == "lake"], question
-    assert two.run("SHOW DATABASES")[1] == [("lake",)]
+        assert ours == [row for row in theirs if row[key] in ("lake", "memory")], question
+    assert two.run("SHOW DATABASES")[1] == [("lake",), ("memory",)]
     assert [row[:3] for row in two.run("DESCRIBE v")[1]] == [row[:3] for row in two.run("DESCRIBE v")[0]]
     two.lake.sql("USE s", "duckdb")
     two.oracle.execute("USE lake.s")
@@ -229,7 +229,7 @@ def test_use_changes_what_plain_names_mean(duck: Any, lake: Lake) -> None:
     for statement in ("USE lake", "USE lake.s", "USE lake.main", "USE s", "USE main"):
         duck(statement)
     assert lake.default_schema == "main"
-    for statement in ("USE nope", "USE other.main", "USE a.b.c"):
+    for statement in ("USE nope", "USE nowhere.main", "USE a.b.c"):
         with pytest.raises(DuckLakeError):
             duck(statement)
 
@@ -273,8 +273,8 @@ def test_calls(duck: Any, lake: Lake) -> None:
     assert duck("CALL ducklake_current_snapshot('lake')") == [(2,)]
     assert lake.sql("CALL set_option(option => 'sort_on_insert', value => false)").collect() == []
     assert lake.get_option("sort_on_insert") == "false"
-    for bad in ("CALL nope()", "CALL lake.nope()", "CALL other.snapshots()", "CALL lake.snapshots(1)", "CHECKPOINT",
-                "CALL lake.set_option(value => 1, 'x')", "CALL lake.merge_adjacent_files()"):  # fmt: skip
+    for bad in ("CALL nope()", "CALL lake.nope()", "CALL nowhere.snapshots()", "CALL lake.snapshots(1)", "CHECKPOINT nope",
+                "CALL lake.set_option(value => 1, 'x')", "CALL lake.merge_adjacent_files(max_file_size => 0)"):  # fmt: skip
         with pytest.raises(DuckLakeError):
             duck(bad)
 
@@ -292,7 +292,6 @@ def test_calls(duck: Any, lake: Lake) -> None:
         ("CREATE TABLE x(a INT REFERENCES t)", "REFERENCES"),
         ("CREATE TABLE x(a INT, b INT GENERATED ALWAYS AS (a + 1))", "GENERATED"),
         ("CREATE TABLE x(a INT, b INT AS (a + 1))", "generated column"),
-        ("CREATE TEMP TABLE x(a INT)", "TEMPORARY"),
         ("CREATE TABLE x(a ENUM ('x'))", "enum"),
         ("CREATE TABLE x(a INT[3])", "fixed size"),
         ("CREATE TABLE x(a NOSUCH)", "NOSUCH|nosuch"),
@@ -312,17 +311,14 @@ def test_calls(duck: Any, lake: Lake) -> None:
         ("ALTER TABLE nope ADD COLUMN x INT", "nope"),
         ("COMMENT ON SCHEMA main IS 'x'", "COMMENT ON SCHEMA"),
         ("COMMENT ON COLUMN nope IS 'x'", "table.column"),
-        ("ATTACH 'ducklake:x' AS y", r"attach\(\)"),
-        ("DETACH lake", r"lake.close\(\)"),
-        ("COPY t TO 'x.csv'", "DataFrame.write"),
-        ("PRAGMA show_tables", "SHOW"),
-        ("VACUUM", "VACUUM"),
-        ("PREPARE q AS SELECT 1", "args="),
-        ("INSTALL x", "INSTALL"),
         ("GRANT ALL ON t TO x", "GRANT"),
-        ("EXPLAIN ANALYZE SELECT 1", "EXPLAIN ANALYZE"),
-        ("CHECKPOINT lake", "later version"),
-        ("BEGIN READ ONLY", "read_only"),
+        ("CHECKPOINT nope", "no attached lake"),
+        ("ATTACH 'ducklake:x.ducklake' AS y (NOPE 1)", "NOPE|nope"),
+        ("DETACH nope", "nope"),
+        ("VACUUM t", "VACUUM"),
+        ("EXECUTE nope", "nope"),
+        ("PRAGMA nope", "nope"),
+        ("COPY nope TO 'x.csv'", "nope"),
         ("DROP VIEW t", "t"),
         ("DROP MACRO nope", "nope"),
         ("frobnicate the table", "frobnicate"),

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 
 @contextmanager
-def started(lake: WrittenLake, mode: str, master: str, marks: Path) -> Iterator[subprocess.Popen[bytes]]:
+def started(lake: WrittenLake, master: str, marks: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A victim in a process group of its own, which is gone at the end with all its helpers."""
     marks.mkdir()
     environment = dict(os.environ) | {
@@ -33,7 +33,7 @@ def started(lake: WrittenLake, mode: str, master: str, marks: Path) -> Iterator[
     }
     with (marks / "words").open("wb") as words:
         process = subprocess.Popen(
-            [sys.executable, victim.__file__, mode, master, lake.uri, str(lake.data_path), str(marks)],
+            [sys.executable, victim.__file__, master, lake.uri, str(lake.data_path), str(marks)],
             env=environment,
             cwd=marks,
             start_new_session=True,
@@ -75,21 +75,21 @@ def command(pid: int) -> str:
         return ""
 
 
-def wait_for(process: subprocess.Popen[bytes], marks: Path, pattern: str, seconds: float = 120) -> list[Path]:
+def wait_for(process: subprocess.Popen[bytes], marks: Path, pattern: str, seconds: float = 400) -> list[Path]:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
+        ended = process.poll() is not None
         found = sorted(marks.glob(pattern))
         if found:
             return found
-        if process.poll() is not None:
+        if ended:
             break
         time.sleep(0.02)
     raise AssertionError(f"no {pattern}: {(marks / 'words').read_text(errors='replace')[-3000:]}")
 
 
-def outcome(process: subprocess.Popen[bytes], marks: Path) -> dict[str, Any]:
-    (path,) = wait_for(process, marks, "outcome", 200)
-    process.wait(60)
+def outcome(process: subprocess.Popen[bytes], marks: Path, write: str) -> dict[str, Any]:
+    (path,) = wait_for(process, marks, f"{write}/outcome")
     found: dict[str, Any] = json.loads(path.read_text())
     return found
 
@@ -117,81 +117,57 @@ def assert_as_before(lake: WrittenLake) -> None:
     assert lake.check("nested") == 21
 
 
-def test_the_driver_dies_while_it_writes(lake: WrittenLake, tmp_path: Path) -> None:
-    marks = tmp_path / "marks"
-    with started(lake, "write", "local[2]", marks) as process:
-        wait_for(process, marks, "pid-*")
-        time.sleep(1)
-        strike(process.pid)
-    assert_as_before(lake)
-
-
 @pytest.mark.parametrize("lake", ["duckdb", "sqlite", "postgres"], indirect=True)
 def test_the_driver_dies_while_it_commits(lake: WrittenLake, tmp_path: Path) -> None:
     marks = tmp_path / "marks"
-    with started(lake, "commit", "none", marks) as process:
+    with started(lake, "none", marks) as process:
         wait_for(process, marks, "committing")
         strike(process.pid)
     assert_as_before(lake)
 
 
-def test_a_write_can_be_cancelled(lake: WrittenLake, tmp_path: Path) -> None:
-    """Ctrl-C ends the Spark job and leaves nothing; the session can go on."""
+def test_workers_and_the_driver_die_while_they_write(lake: WrittenLake, tmp_path: Path) -> None:
+    """One session, three times: first its workers die, then it is interrupted, at last it dies itself."""
     marks = tmp_path / "marks"
-    with started(lake, "cancel", "local[2]", marks) as process:
-        wait_for(process, marks, "pid-*")
-        time.sleep(1)
-        process.send_signal(signal.SIGINT)
-        found = outcome(process, marks)
-    assert found == {"cancelled": 3}
-    assert lake.files() == []
-    assert_as_before(lake)
-
-
-def test_a_python_worker_dies(lake: WrittenLake, tmp_path: Path) -> None:
-    """Where a task is tried once, the insert fails and leaves nothing."""
-    marks = tmp_path / "marks"
-    with started(lake, "worker", "local[2]", marks) as process:
-        wait_for(process, marks, "pid-*")
-        time.sleep(1)
+    with started(lake, "local[2]", marks) as process:
+        wait_for(process, marks, "worker/pid-*")
         for pid in helpers(process.pid):
             if "pyspark.daemon" in command(pid) and "pyspark.daemon" in command(stat(pid)[0]):
                 strike(pid)
-        found = outcome(process, marks)
-    assert "error" in found and not found.keys() & {"nested", "flat"}
-    assert lake.files() == []
+        found = outcome(process, marks, "worker")
+        # A task is tried once here: the insert fails and leaves nothing.
+        assert "error" in found and not found.keys() & {"nested", "flat"}
+        assert lake.files() == []
+
+        wait_for(process, marks, "cancel/pid-*")
+        process.send_signal(signal.SIGINT)
+        # Ctrl-C ends the Spark job and leaves nothing; the session can go on.
+        assert outcome(process, marks, "cancel") == {"cancelled": 3}
+        assert lake.files() == []
+
+        wait_for(process, marks, "driver/pid-*")
+        strike(process.pid)
+    assert not (marks / "driver" / "outcome").exists()
     assert_as_before(lake)
 
 
-def test_tasks_that_are_repeated_write_their_rows_once(lake: WrittenLake, tmp_path: Path) -> None:
+def test_tasks_are_repeated_in_a_cluster(lake: WrittenLake, tmp_path: Path) -> None:
+    """Executors are processes of their own here; Spark gives tasks that failed, and those of a dead one, to another."""
     marks = tmp_path / "marks"
-    with started(lake, "retry", "local[2,4]", marks) as process:
-        found = outcome(process, marks)
-        failed = list(marks.glob("failed-*"))
-    assert found == {"nested": victim.ROWS + 1, "flat": victim.ROWS}
-    assert len(failed) == victim.TASKS
-    assert_all_there(lake)
-
-
-def assert_all_there(lake: WrittenLake) -> None:
-    whole = [(victim.ROWS, victim.ROWS, victim.ROWS - 1)]
-    for table in ("nested", "flat"):
-        assert lake.ask(f"SELECT count(*), count(DISTINCT id), max(id) FROM {table} WHERE id >= 0") == whole
-    assert lake.files() == lake.registered()
-
-
-def test_an_executor_dies_in_a_cluster(lake: WrittenLake, tmp_path: Path) -> None:
-    """Executors are processes of their own here; Spark gives the tasks of the dead one to another."""
-    marks = tmp_path / "marks"
-    with started(lake, "executor", "local-cluster[2,1,1024]", marks) as process:
-        wait_for(process, marks, "pid-*", 200)
-        time.sleep(1)
+    with started(lake, "local-cluster[2,1,1024]", marks) as process:
+        assert outcome(process, marks, "retry") == {"nested": victim.ROWS + 1, "flat": victim.ROWS}
+        assert len(list(marks.glob("retry/failed-*"))) == victim.TASKS
+        wait_for(process, marks, "executor/pid-*")
         backends = [pid for pid in helpers(process.pid) if "CoarseGrainedExecutorBackend" in command(pid)]
         assert len(backends) == 2
         strike(backends[0])
-        found = outcome(process, marks)
+        (marks / "executor" / "go").touch()
+        found = outcome(process, marks, "executor")
     changed = found.pop("changed")
-    assert found == {"nested": victim.ROWS + 1, "flat": victim.ROWS}
+    assert found == {"nested": 2 * victim.ROWS + 1, "flat": 2 * victim.ROWS}
     assert changed == [90, 65, 20, 5]
     assert lake.check("m") == 90
-    assert_all_there(lake)
+    whole = [(2 * victim.ROWS, 2 * victim.ROWS, 2 * victim.ROWS - 1)]
+    for table in ("nested", "flat"):
+        assert lake.ask(f"SELECT count(*), count(DISTINCT id), max(id) FROM {table} WHERE id >= 0") == whole
+    assert lake.files() == lake.registered()

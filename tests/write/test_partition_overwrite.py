@@ -11,7 +11,7 @@ import pytest
 from ducklake_spark import InvalidInputError
 from tests.write.lakes import WrittenLake
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
 
 
 def rows(lake: WrittenLake, table: str = "t") -> list[tuple[Any, ...]]:

@@ -22,7 +22,7 @@ from tests.write.lakes import WrittenLake
 pytestmark = pytest.mark.spark
 
 DEEP = bool(os.environ.get("DUCKLAKE_SPARK_TEST_DEEP"))
-EXAMPLES, TABLES = (100, 8) if DEEP else (3, 6)
+EXAMPLES, TABLES = (100, 8) if DEEP else (2, 6)
 
 clock = st.datetimes().map(lambda value: value.replace(fold=0))
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

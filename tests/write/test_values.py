@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -13,8 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-import ducklake_spark
-from ducklake_spark import ConstraintError, DuckLakeError, InvalidInputError
+from ducklake_spark import ConstraintError, InvalidInputError
 from ducklake_spark.format.duckdb_sql import Expression
 from tests.write.lakes import WrittenLake
 
@@ -335,25 +333,3 @@ def test_strange_strings(make_lake: Callable[..., WrittenLake]) -> None:
     with pytest.raises(InvalidInputError, match='column "a" of table "t"'):
         table.insert([{"a": "\ud800"}])
     assert lake.ours.version == version
-
-
-def test_no_way_of_writing_puts_plain_rows_into_an_encrypted_lake(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    with ducklake_spark.attach(f"ducklake:{tmp_path}/m.ducklake", encrypted=True, spark=spark) as lake:
-        table = lake.create_table("t", {"p": "int", "a": "int"}, partitioned_by=["p"])
-        source = spark.range(20).selectExpr("cast(id as int) p", "cast(id as int) a")
-        merge = table.merge(source, "target.a = source.a").when_not_matched().insert_all()
-        writes: list[Callable[[], object]] = [
-            lambda: table.insert(source),
-            lambda: table.insert([(1, 1)]),
-            lambda: table.overwrite(source),
-            lambda: table.overwrite_partitions(source),
-            lambda: table.update({"a": "a + 1"}),
-            merge.execute,
-        ]
-        for write in writes:
-            with pytest.raises(DuckLakeError, match=r'table "t".* encrypted.*Write with DuckDB'):
-                write()
-        assert lake.version == 1
-    assert not list(tmp_path.rglob("*.parquet"))

@@ -1,8 +1,9 @@
 """A process that writes to a lake until it is killed, or until one of its helpers is.
 
-Started as `python victim.py MODE MASTER LOCATION DATA_PATH MARKS`. In the folder MARKS it leaves a file for each thing
-that happened, which tells the test when to strike: `pid-N` for a Python worker that hands out rows, `committing`, and
-`outcome` with what came of it as JSON.
+Started as `python victim.py MASTER LOCATION DATA_PATH MARKS`: on the master `none` it commits without Spark, on a local one
+it writes three times, on a cluster twice. In the folder MARKS, or in one below it for each write, it leaves a file for
+each thing that happened, which tells the test when to strike: `pid-N` for a Python worker in the middle of its rows,
+`committing`, and `outcome` with what came of it as JSON.
 """
 
 from __future__ import annotations
@@ -18,20 +19,23 @@ from typing import Any
 ROWS, TASKS = 2000, 4
 
 
-def slow_rows(marks: str, seconds: float, fails: bool) -> Any:
-    """Hands rows on slowly; where `fails`, each task breaks once in the middle."""
+def rows_in_parts(marks: str, fails: bool) -> Any:
+    """Hands some rows on, and the rest when it may: each task breaks once in the middle, or waits there for a file `go`."""
 
     def hand_on(batches: Iterable[Any]) -> Iterator[Any]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None
-        Path(marks, f"pid-{os.getpid()}").touch()
         for place, batch in enumerate(batches):
-            if fails and place == 3 and context.attemptNumber() == 0:
+            if place == 3 and fails and context.attemptNumber() == 0:
                 Path(marks, f"failed-{context.partitionId()}").touch()
                 raise RuntimeError("this attempt fails")
-            time.sleep(seconds)
+            if place == 3 and not fails:
+                Path(marks, f"pid-{os.getpid()}").touch()
+                end = time.monotonic() + 400
+                while not Path(marks, "go").exists() and time.monotonic() < end:
+                    time.sleep(0.05)
             yield batch
 
     return hand_on
@@ -75,12 +79,36 @@ def changes(lake: Any, spark: Any) -> list[int]:
     return [sum(found.values()), *(found[kind] for kind in ("old", "merged", "updated"))]
 
 
-def main(mode: str, master: str, location: str, data_path: str, marks: Path) -> None:
+def write(lake: Any, spark: Any, marks: Path, fails: bool, first: int = 0) -> dict[str, Any]:
+    """Inserts of both kinds of files, and what came of them; the folder `marks` tells how far they are."""
+    marks.mkdir()
+    outcome: dict[str, Any] = {}
+    source = spark.range(first, first + ROWS, 1, TASKS)
+    rows = source.mapInArrow(rows_in_parts(str(marks), fails), "id bigint")
+    try:
+        for name, values in (("nested", ["id", "array(id) l"]), ("flat", ["id"])):
+            with lake.transaction():
+                lake[name].insert(rows.selectExpr(*values))
+            outcome[name] = lake.table(name).count()
+    except KeyboardInterrupt:
+        outcome["cancelled"] = spark.range(3).count()
+    except Exception as error:
+        outcome["error"] = str(error)
+    return outcome
+
+
+def say(marks: Path, outcome: dict[str, Any]) -> None:
+    """Whoever sees the file sees all of it."""
+    (marks / "new").write_text(json.dumps(outcome))
+    (marks / "new").rename(marks / "outcome")
+
+
+def main(master: str, location: str, data_path: str, marks: Path) -> None:
     from pyspark.sql import SparkSession
 
     import ducklake_spark
 
-    if mode == "commit":
+    if master == "none":
         return commit(location, data_path, marks)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = (
@@ -92,28 +120,20 @@ def main(mode: str, master: str, location: str, data_path: str, marks: Path) -> 
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+        .config("spark.executor.extraJavaOptions", os.environ.get("SPARK_SUBMIT_OPTS", ""))
     )
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     with ducklake_spark.attach(location, data_path=data_path, spark=spark) as lake:
-        source = spark.range(0, ROWS, 1, TASKS)
-        seconds = 0.3 if mode in ("write", "worker", "executor", "cancel") else 0.0
-        slow = source.mapInArrow(slow_rows(str(marks), seconds, mode == "retry"), "id bigint")
-        outcome: dict[str, Any] = {}
-        try:
-            for name, values in (("nested", ["id", "array(id) l"]), ("flat", ["id"])):
-                with lake.transaction():
-                    lake[name].insert(slow.selectExpr(*values))
-                outcome[name] = lake.table(name).count()
-            if mode == "executor":
-                outcome["changed"] = changes(lake, spark)
-        except KeyboardInterrupt:
-            outcome["cancelled"] = spark.range(3).count()
-        except Exception as error:
-            outcome["error"] = str(error)
-        (marks / "outcome").write_text(json.dumps(outcome))
+        if master.startswith("local["):
+            for strike in ("worker", "cancel", "driver"):
+                say(marks / strike, write(lake, spark, marks / strike, False))
+        else:
+            say(marks / "retry", write(lake, spark, marks / "retry", True))
+            outcome = write(lake, spark, marks / "executor", False, ROWS)
+            say(marks / "executor", outcome | {"changed": changes(lake, spark)})
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4], Path(sys.argv[5]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.api.lake import Lake
-from ducklake_spark.catalog.create import CatalogState, initialize, inspect
+from ducklake_spark.catalog.create import OLD_VERSIONS, VERSION, CatalogState, initialize, inspect
 from ducklake_spark.catalog.location import Location, attach_string, default_name, parse_location
+from ducklake_spark.catalog.migrate import migrate
 from ducklake_spark.catalog.open import open_store
 from ducklake_spark.catalog.secrets import DEFAULT, lake_secret, secret_name, server_secret
 from ducklake_spark.catalog.snapshot import Cache, snapshot_at_time, snapshot_at_version
@@ -19,7 +22,13 @@ from ducklake_spark.catalog.transaction import RetryPolicy
 from ducklake_spark.engine import lakes
 from ducklake_spark.engine.scope import LakeConfig, Scope
 from ducklake_spark.engine.times import Timestamp, micros_of
-from ducklake_spark.errors import InvalidInputError, NotADuckLakeError, did_you_mean
+from ducklake_spark.errors import (
+    InvalidInputError,
+    NativeUnavailableError,
+    NotADuckLakeError,
+    ReadOnlyError,
+    did_you_mean,
+)
 from ducklake_spark.format.objects import Snapshot
 from ducklake_spark.format.options import normalize_option
 from ducklake_spark.format.paths import normalize_data_path
@@ -39,6 +48,7 @@ class _Request:
     encrypted: bool | None
     create: bool
     is_shared: bool
+    migrate: bool = False
 
 
 def attach(
@@ -65,7 +75,7 @@ def attach(
     retry_wait_ms: float = 100,
     retry_backoff: float = 1.5,
     statement_retries: int = 10,
-    spark_sql: bool = False,
+    catalog: bool = True,
     **others: Any,
 ) -> Lake:
     """Attaches a lake, and creates it when it does not exist.
@@ -98,7 +108,8 @@ def attach(
         snapshot_time: Read-only, at the newest snapshot not younger than this.
         create_if_not_exists: Whether to create a lake; by default yes, unless read-only, or in a DuckDB or SQLite
             file that holds tables of something else.
-        automatic_migration: Accepted for DuckDB's sake; this package does not migrate older formats.
+        automatic_migration: Bring a lake of format 0.1 to 0.4 to 1.0, as the extension does. Older versions of the
+            extension cannot open it then.
         busy_timeout: How long to wait for another writer, in milliseconds (SQLite, MySQL).
         read_only: Refuse every change.
         max_retry_count: How often a commit is tried when others commit at the same time.
@@ -106,8 +117,8 @@ def attach(
         retry_backoff: The factor by which that wait grows.
         statement_retries: How often a statement outside of a transaction is run again, on the newest snapshot, when
             another writer committed something that it cannot be combined with; 0 raises `ConflictError` at once.
-        spark_sql: Let the session's own `spark.sql`, `spark.table` and `spark.read.table` know the lake's tables, until
-            the lake is closed. Names that the session knows itself keep their meaning.
+        catalog: Make the lake a catalog of the session, under its name and until it is closed: `spark.sql`,
+            `spark.table`, `df.writeTo` and the like know it. A lake without a session does so when it gets one.
 
     Raises:
         InvalidInputError: A parameter that is unknown, wrong or contradicts another.
@@ -124,7 +135,7 @@ def attach(
                 "create_if_not_exists": create_if_not_exists,
                 "automatic_migration": automatic_migration,
                 "read_only": read_only,
-                "spark_sql": spark_sql,
+                "catalog": catalog,
             },
             str: {
                 "name": name,
@@ -181,7 +192,9 @@ def attach(
         create=create,
     )
     try:
-        request = _Request(location, given_path, override_data_path, encrypted, create, bool(is_shared))
+        request = _Request(
+            location, given_path, override_data_path, encrypted, create, bool(is_shared), automatic_migration
+        )
         state = _inspect_or_create(store, request)
         attached: dict[str, str] = {}
         if data_inlining_row_limit is not None:
@@ -199,19 +212,42 @@ def attach(
             attached_options=attached,
             policy=RetryPolicy(max_retry_count, retry_wait_ms, retry_backoff),
             statement_retries=statement_retries,
+            is_encrypted=state.options.get("encrypted") == "true",
         )
         snapshot = _pinned(store, snapshot_version, time, str(snapshot_time))
         scope = Scope(store, config, Cache(), session=spark, pinned=snapshot)
         lake = Lake(scope)
         lakes.remember(lake)
-        if spark_sql:
-            from ducklake_spark.sql.resolve.session_names import make_known
-
-            scope.on_close.append(make_known(lake))
+        if catalog:
+            _make_catalog(lake, scope)
         return lake
     except BaseException:
         store.close()
         raise
+
+
+def _make_catalog(lake: Lake, scope: Scope) -> None:
+    """Now, if there is a session; else when the lake gets one. None is started for it."""
+
+    def make(spark: SparkSession) -> None:
+        from ducklake_spark.api.data_source import register
+        from ducklake_spark.sql.native.register import make_catalog
+
+        make_catalog(lake, spark)
+        with suppress(NativeUnavailableError):
+            register(spark)
+
+    scope.on_session.append(make)
+    if scope.session is not None or _is_session_active():
+        _ = scope.spark
+
+
+def _is_session_active() -> bool:
+    if "pyspark.sql" not in sys.modules:
+        return False
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
 
 
 def _connection_parameters(
@@ -304,6 +340,18 @@ def _location(uri: str, metadata_path: str | None, parameters: Mapping[str, str]
 
 
 def _inspect_or_create(store: Store, request: _Request) -> CatalogState:
+    if request.migrate:
+        state = inspect(store, versions=(VERSION, *OLD_VERSIONS))
+        if state.version in OLD_VERSIONS:
+            if store.read_only:
+                raise ReadOnlyError(
+                    f"The lake {store.display} has format version {state.version}, and a read-only attach does not "
+                    f"migrate it to {VERSION}. Attach it once without read_only, snapshot_version and snapshot_time."
+                )
+            try:
+                migrate(store)
+            except store.driver_errors as error:
+                raise store.translated(error) from error
     state = inspect(store)
     if state.exists:
         return state
@@ -360,3 +408,19 @@ def _pinned(store: Store, version: int | None, micros: int | None, text: str) ->
     if version is not None:
         return snapshot_at_version(store, version)
     return None if micros is None else snapshot_at_time(store, micros, text)
+
+
+def attached_lakes() -> dict[str, Lake]:
+    """The open lakes of this process by their names, those that SQL attached included.
+
+    >>> lake = attach("ducklake:" + getfixture("tmp_path").as_posix() + "/here.ducklake", name="here")
+    >>> attached_lakes()["here"] is lake
+    True
+    >>> lake.close()
+    >>> "here" in attached_lakes()
+    False
+    """
+    return lakes.known()
+
+
+lakes.attach_with(attach)

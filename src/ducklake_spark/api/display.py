@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ducklake_spark.catalog import inventory
 from ducklake_spark.catalog.store import Row, Store
 from ducklake_spark.engine.scope import scope_of
-from ducklake_spark.errors import NotFoundError
+from ducklake_spark.errors import DuckLakeError, NotFoundError
 from ducklake_spark.format.changes import changes_map, changes_text, parse_changes
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.objects import is_local
@@ -108,6 +108,27 @@ def without_credentials(path: str) -> str:
     return re.sub(r"://[^/@:]*:[^/@]*@", "://***@", path)
 
 
+def error_text(error: BaseException) -> str:
+    """An error in one line, without the plan or the stack that Spark adds.
+
+    >>> error_text(ValueError("no such\\n  thing"))
+    'ValueError: no such thing'
+    """
+    if isinstance(error, DuckLakeError):
+        return " ".join(str(error).split())
+    kind = type(error)
+    if kind.__module__.startswith("py4j"):
+        reason = next((line[2:] for line in str(error).splitlines() if line.startswith(": ")), str(error))
+        return " ".join(reason.split())
+    if kind.__module__.startswith("pyspark"):
+        text = str(error).split("\n\nJVM stacktrace", 1)[0]
+        text = re.split(r";?\n(?=['+!]|\s*\n|== |Driver stacktrace)", text, maxsplit=1)[0]
+        return " ".join(text.split())
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return f"{kind.__name__}: {' '.join(str(error).split())}"
+
+
 def _safely(title: str, made: Callable[[], Card]) -> Card:
     try:
         return made()
@@ -120,10 +141,11 @@ def _safely(title: str, made: Callable[[], Card]) -> Card:
 
 
 def _lake_card(lake: Lake, *, with_lists: bool) -> Card:
-    if scope_of(lake).is_closed:
+    scope = scope_of(lake)
+    if scope.is_closed:
         return Card(str(lake))
-    snapshot = scope_of(lake).read_transaction().snapshot
-    found = inventory.contents(scope_of(lake).store, snapshot.snapshot_id)
+    snapshot = scope.read_transaction().snapshot
+    found = inventory.contents(scope.store, snapshot.snapshot_id)
     counts = ((found.schemas, "schema"), (found.tables, "table"), (found.views, "view"))
     facts = [
         ("snapshot", f"{snapshot.snapshot_id} of {snapshot.snapshot_time:%Y-%m-%d %H:%M:%S} UTC"),
@@ -133,8 +155,8 @@ def _lake_card(lake: Lake, *, with_lists: bool) -> Card:
     ]
     if not with_lists:
         return Card(str(lake), facts)
-    rows = [row for row in scope_of(lake).snapshot_rows(_SNAPSHOTS) if row[0] <= snapshot.snapshot_id]
-    return Card(str(lake), facts, [_history(scope_of(lake).store, rows[::-1])])
+    rows = [row for row in scope.snapshot_rows(_SNAPSHOTS) if row[0] <= snapshot.snapshot_id]
+    return Card(str(lake), facts, [_history(scope.store, rows[::-1])])
 
 
 def _table_card(table: Table, *, with_history: bool) -> Card:
@@ -150,7 +172,8 @@ def _table_card(table: Table, *, with_history: bool) -> Card:
     if left > 0:
         columns.append((f"and {_counted(left, 'column')} more", "", ""))
     lists: list[tuple[Sequence[str], Sequence[Sequence[str]]]] = [(("column", "type", "comment"), columns)]
-    store, snapshot = scope_of(table).store, scope_of(table).read_transaction().snapshot
+    tx = scope_of(table).read_transaction()
+    store, snapshot = tx.store, tx.snapshot
     if not is_local(definition.table_id):
         found = inventory.sizes(store, snapshot.snapshot_id, definition.table_id)
         facts.append(("size", _size(found.get(definition.table_id, inventory.Size()))))

@@ -17,10 +17,11 @@ from ducklake_spark.write.local import frame_of_rows
 from ducklake_spark.write.rowlevel.deletes import require_condition, require_values
 
 if TYPE_CHECKING:
+    from ducklake_spark.api.row_sources import RowSource
     from ducklake_spark.api.table import Table
 
 
-def source_frame(table: Table, source: Any) -> Any:
+def source_frame(table: Table, source: RowSource | Table | str) -> DataFrame:
     """The source of a merge as a DataFrame: a frame, a table or its name, or rows as `Table.insert` takes them.
 
     Raises:
@@ -29,7 +30,7 @@ def source_frame(table: Table, source: Any) -> Any:
     """
     from ducklake_spark.api.table import Table as Handle
 
-    if isinstance(source, DataFrame) or type(source).__module__.startswith("pyspark.sql.connect"):
+    if isinstance(source, DataFrame):
         return source
     if isinstance(source, Handle):
         return source.to_df()
@@ -60,7 +61,7 @@ class MergeBuilder:
     def __init__(
         self,
         table: Table,
-        source: Any,
+        source: RowSource | Table | str,
         on: str | Column,
         *,
         merge_schema: bool = False,

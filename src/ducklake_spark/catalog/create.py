@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import CatalogVersionError, NotADuckLakeError
-from .store import Failure, Session, Store
+from .store import Failure, Row, Session, Store
 from .tables import TABLES
 
 VERSION = "1.0"
+OLD_VERSIONS = ("0.1", "0.2", "0.3-dev1", "0.3", "0.4-dev1", "0.4")
+"""Formats that `migrate` brings to 1.0."""
 _ATTEMPTS = 5
 
 
@@ -42,12 +44,8 @@ def inspect(store: Store, *, versions: Sequence[str] = (VERSION,)) -> CatalogSta
     names = store.table_names()
     if not names & TABLES.keys():
         return CatalogState(exists=False)
-    rows = (
-        store.query('SELECT "key", value, scope FROM ducklake_metadata')
-        if "ducklake_metadata" in names
-        else []
-    )
-    options = {key: value for key, value, scope in rows if scope is None}
+    rows = store.query("SELECT * FROM ducklake_metadata") if "ducklake_metadata" in names else []
+    options = _global_options(rows)
     version = options.get("version")
     if version is not None and version not in versions:
         raise CatalogVersionError(_version_text(store, version))
@@ -71,7 +69,7 @@ def inspect(store: Store, *, versions: Sequence[str] = (VERSION,)) -> CatalogSta
 
 
 def initialize(store: Store, *, data_path: str, encrypted: bool, created_by: str) -> bool:
-    """Makes a new lake as the reference does on that database.
+    """Makes a new lake as the extension does on that database.
 
     Args:
         store: The database.
@@ -96,7 +94,7 @@ def initialize(store: Store, *, data_path: str, encrypted: bool, created_by: str
             made = _create(store, options)
         except store.driver_errors as error:
             store.forget_connections()
-            if inspect(store).exists:  # by the reference, which takes no lock of ours
+            if inspect(store).exists:  # by the extension, which takes no lock of ours
                 return False
             if store.classify(error) is Failure.FATAL or attempt == _ATTEMPTS:
                 raise store.translated(error) from error
@@ -130,12 +128,25 @@ def _first_rows(store: Store, session: Session, options: Mapping[str, str]) -> N
     session.insert("ducklake_schema", [(0, str(uuid.uuid4()), 0, None, "main", "main/", True)])
 
 
+def version_of(rows: Sequence[Row]) -> str | None:
+    """The format version, out of the rows of `ducklake_metadata`."""
+    return _global_options(rows).get("version")
+
+
+def _global_options(rows: Sequence[Row]) -> dict[str, str]:
+    # Key, value and scope; the first format had no scopes.
+    return {row[0]: row[1] for row in rows if len(row) < 3 or row[2] is None}
+
+
 def _has_snapshots(store: Store, names: set[str]) -> bool:
     return "ducklake_snapshot" in names and bool(store.query("SELECT 1 FROM ducklake_snapshot LIMIT 1"))
 
 
 def _version_text(store: Store, version: str) -> str:
     text = f"The lake {store.display} has format version {version}; this package reads and writes {VERSION}."
-    if version.startswith("0."):
-        return f"{text} Attach it once in DuckDB with AUTOMATIC_MIGRATION to bring it to {VERSION}."
+    if version in OLD_VERSIONS:
+        return (
+            f"{text} Attach it with automatic_migration=True to bring it to {VERSION}; older versions of DuckDB's "
+            "extension cannot open it then."
+        )
     return f"{text} A newer ducklake-spark may know it."

@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import duckdb
@@ -95,7 +95,8 @@ class DuckDBSession(WriteSession["duckdb.DuckDBPyConnection"]):
         try:
             self.connection.execute(f"INSERT INTO {quoted(table)} FROM ducklake_spark_rows")
         finally:
-            self.connection.unregister("ducklake_spark_rows")
+            with suppress(duckdb.TransactionException):  # the rows were refused: that is what is to be told
+                self.connection.unregister("ducklake_spark_rows")
         return True
 
     def create_table(self, sql: str) -> None:

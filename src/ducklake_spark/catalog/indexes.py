@@ -1,4 +1,4 @@
-"""Indexes for catalogs with many files. They are ours: the reference makes none, and does not mind them.
+"""Indexes for catalogs with many files. They are ours: the extension makes none, and does not mind them.
 
 Made once, behind the first commit of this package that adds data files, and never by reading. A DuckDB catalog gets
 none: it scans columns, and its indexes would only slow commits down.

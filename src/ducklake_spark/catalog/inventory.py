@@ -8,7 +8,7 @@ number is None.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -41,6 +41,10 @@ class Size:
     delete_bytes: int = 0
     inlined_rows: int = 0
     rows: int | None = 0
+    records: int = 0
+    """Rows in data files, deleted ones too."""
+    deleted: int = 0
+    """Those of them that are deleted."""
 
     def __add__(self, other: Size) -> Size:
         rows = None if self.rows is None or other.rows is None else self.rows + other.rows
@@ -51,6 +55,8 @@ class Size:
             self.delete_bytes + other.delete_bytes,
             self.inlined_rows + other.inlined_rows,
             rows,
+            self.records + other.records,
+            self.deleted + other.deleted,
         )
 
 
@@ -75,6 +81,7 @@ class StoredFile:
     deleted: int | None
     delete_file: str | None
     begin_snapshot: int
+    data_file_id: int
 
 
 def oldest_snapshot(store: Store) -> int:
@@ -82,13 +89,32 @@ def oldest_snapshot(store: Store) -> int:
     return int(store.query("SELECT min(snapshot_id) FROM ducklake_snapshot")[0][0])
 
 
+def snapshots(store: Store, count: int, before: int | None = None) -> list[Row]:
+    """So many snapshots, the newest first, from all or from those before one; as `history` has them."""
+    older, params = ("", ()) if before is None else ("WHERE s.snapshot_id < ? ", (before,))
+    return store.query(
+        f"{_snapshots_sql(store, 'LEFT')} {older}ORDER BY s.snapshot_id DESC LIMIT {count:d}", params
+    )
+
+
+def snapshot_count(store: Store) -> int:
+    """How many snapshots there are."""
+    return int(store.query("SELECT count(*) FROM ducklake_snapshot")[0][0])
+
+
+def _snapshots_sql(store: Store, join: str) -> str:
+    return (
+        f"SELECT s.snapshot_id, {store.micros_sql('s.snapshot_time')}, s.schema_version, c.changes_made, "
+        f"c.author, c.commit_message, c.commit_extra_info FROM ducklake_snapshot s {join} JOIN "
+        "ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id"
+    )
+
+
 def history(store: Store, table_id: int, snapshot_id: int, newest: int) -> list[Row]:
     """The newest snapshots that did something to a table, as `snapshots()` has them, times in microseconds."""
     entry = f"%:{int(table_id)}"
     return store.query(
-        f"SELECT s.snapshot_id, {store.micros_sql('s.snapshot_time')}, s.schema_version, c.changes_made, "
-        "c.author, c.commit_message, c.commit_extra_info FROM ducklake_snapshot s JOIN "
-        "ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id WHERE s.snapshot_id <= ? AND "
+        f"{_snapshots_sql(store, 'INNER')} WHERE s.snapshot_id <= ? AND "
         "(c.changes_made LIKE ? OR c.changes_made LIKE ? OR s.snapshot_id IN "
         "(SELECT begin_snapshot FROM ducklake_table WHERE table_id = ?)) "
         f"ORDER BY s.snapshot_id DESC LIMIT {newest:d}",
@@ -146,31 +172,45 @@ def contents(store: Store, snapshot_id: int) -> Contents:
     return Contents(int(schemas[0][0]), int(tables[0][0]), int(views[0][0]), int(file_count), int(file_bytes))
 
 
-def sizes(store: Store, snapshot_id: int, table_id: int | None = None) -> Mapping[int, Size]:
-    """The size of every table that has anything, or of one table, by id."""
+def file_sizes(store: Store, snapshot_id: int) -> Mapping[int, tuple[int, int]]:
+    """How many data files each table has, and their bytes: one query, however many tables there are."""
+    rows = store.query(
+        f"SELECT table_id, count(*), sum(file_size_bytes) FROM ducklake_data_file WHERE {LIVE} GROUP BY table_id",
+        (snapshot_id, snapshot_id),
+    )
+    return {int(i): (int(count), int(size)) for i, count, size in rows}
+
+
+def sizes(
+    store: Store, snapshot_id: int, table_id: int | None = None, *, among: Collection[int] | None = None
+) -> Mapping[int, Size]:
+    """The size of every table that has anything, by id; or of one table, or of some."""
     at = (snapshot_id, snapshot_id)
-    only, ids = ("", ()) if table_id is None else (" AND table_id = ?", (table_id,))
+    some = None if among is None else frozenset(among)
+    if table_id is not None:
+        some = frozenset((table_id,))
+    only = "" if some is None else f" AND table_id IN ({', '.join(map(str, sorted(some))) or 'NULL'})"
     named = "SELECT t.table_name FROM ({0}) AS t WHERE t.table_name LIKE ?"
     files, deletes, inlined, delete_tables, flushes = store.query_many(
         [
             (
                 "SELECT table_id, count(*), sum(record_count), sum(file_size_bytes), max(partial_max) "
                 f"FROM ducklake_data_file WHERE {LIVE}{only} GROUP BY table_id",
-                (*at, *ids),
+                at,
             ),
             (
                 # A file that ended leaves its delete file as it is; no row of the table is deleted by it.
                 "SELECT table_id, count(*), sum(CASE WHEN data_file_id IN (SELECT data_file_id FROM "
                 f"ducklake_data_file WHERE {LIVE}) THEN delete_count ELSE 0 END), sum(file_size_bytes), "
                 f"max(partial_max) FROM ducklake_delete_file WHERE {LIVE}{only} GROUP BY table_id",
-                (*at, *at, *ids),
+                (*at, *at),
             ),
             ("SELECT table_id, table_name FROM ducklake_inlined_data_tables", ()),
             (named.format(store.tables_sql()), (f"{_INLINED_DELETES}%",)),
             (_LAST_FLUSH, ()),
         ]
     )
-    wanted = [(int(i), name) for i, name in inlined if table_id in (None, int(i))]
+    wanted = [(int(i), name) for i, name in inlined if some is None or int(i) in some]
     inlined_rows = _counts(
         store, [(i, f'SELECT count(*) FROM "{name}" WHERE {LIVE}', at) for i, name in wanted]
     )
@@ -179,7 +219,7 @@ def sizes(store: Store, snapshot_id: int, table_id: int | None = None) -> Mappin
         [
             (i, f"SELECT count(*) FROM {_INLINED_DELETES}{i} WHERE {_LIVE_DELETES}", (snapshot_id, i, *at))
             for i in _table_ids(delete_tables)
-            if table_id in (None, i)
+            if some is None or i in some
         ],
     )
     by_files = {int(row[0]): row for row in files}
@@ -197,6 +237,8 @@ def sizes(store: Store, snapshot_id: int, table_id: int | None = None) -> Mappin
             int(delete_bytes),
             inlined_rows.get(i, 0),
             rows if last <= snapshot_id else None,
+            int(records),
+            int(deleted) + inlined_deletes.get(i, 0),
         )
     return found
 
@@ -263,5 +305,5 @@ def files(store: Store, table_id: int, folder: str, snapshot_id: int) -> list[St
         delete_path, deleted = in_files.get(int(i), (None, 0))
         total = None if deleted is None else deleted + in_catalog.get(int(i), 0)
         whole = paths.join(folder, path, bool(relative))
-        found.append(StoredFile(whole, int(records), int(size), total, delete_path, int(begin)))
+        found.append(StoredFile(whole, int(records), int(size), total, delete_path, int(begin), int(i)))
     return found

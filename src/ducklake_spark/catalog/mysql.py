@@ -224,7 +224,7 @@ class MySQLStore(PooledStore[Connection]):
         return MySQLSession(connection, self._lock)
 
     def _widen(self, connection: Connection) -> None:
-        """Mends a lake that the reference made: times of whole seconds, and text in the server's default charset."""
+        """Mends a lake that the extension made: times of whole seconds, and text in the server's default charset."""
         columns = _execute(
             connection,
             "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = ? AND "
@@ -297,7 +297,7 @@ class MySQLStore(PooledStore[Connection]):
         return f"TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', {expression})"
 
     def inlined_type(self, column_type: str) -> str | None:
-        # The reference cannot inline on MySQL (it loses fractions of seconds and fails on lists), so the encoding is
+        # The extension cannot inline on MySQL (it loses fractions of seconds and fails on lists), so the encoding is
         # ours: that of SQLite, whole numbers as BIGINT and everything else as the text that DuckDB casts it to.
         column_type = column_type.lower()
         if column_type in ("variant", "geometry"):

@@ -222,6 +222,9 @@ class PooledStore(Store, Generic[C]):
 
     # Tables
 
+    def type_name(self, logical: str) -> str:
+        return self.types.get(logical, logical)
+
     def create_table_sql(
         self, table: str, columns: Sequence[tuple[str, str]], *, constraints: bool = True
     ) -> str:

@@ -139,6 +139,7 @@ class PostgresSession(WriteSession[Connection]):
 class PostgresStore(PooledStore[Connection]):
     kind = "postgres"
     serializes_writers = False  # the primary key of ducklake_snapshot does that at the first statement
+    is_shared = True
     options_lock_sql = "LOCK TABLE ducklake_metadata IN SHARE ROW EXCLUSIVE MODE"
     now_sql = "now()"
     identifier_limit = 63

@@ -110,6 +110,15 @@ def since_query(store: Store, snapshot_id: int) -> Query:
     )
 
 
+def described_sql(store: Store) -> str:
+    """A query for all snapshots with what they changed, the oldest first; times in microseconds since 1970."""
+    return (
+        f"SELECT s.snapshot_id, {store.micros_sql('s.snapshot_time')}, s.schema_version, c.changes_made, c.author, "
+        "c.commit_message, c.commit_extra_info FROM ducklake_snapshot s LEFT JOIN ducklake_snapshot_changes c ON "
+        "c.snapshot_id = s.snapshot_id ORDER BY s.snapshot_id"
+    )
+
+
 def _snapshot_sql(store: Store) -> str:
     return (
         f"SELECT snapshot_id, {store.micros_sql('snapshot_time')}, schema_version, next_catalog_id, next_file_id "

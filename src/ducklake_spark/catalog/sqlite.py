@@ -86,6 +86,7 @@ class SQLiteSession(WriteSession[sqlite3.Connection]):
 
 class SQLiteStore(PooledStore[sqlite3.Connection]):
     kind = "sqlite"
+    is_shared = True
     now_sql = "ducklake_now()"
     column_limit = 1997  # three more are ours
     types = {  # noqa: RUF012  # a constant

@@ -10,6 +10,7 @@ from typing import Any
 
 from ducklake_spark.catalog.snapshot import Cache
 from ducklake_spark.catalog.store import Query, Row
+from ducklake_spark.format.column_mapping import known_shapes
 from ducklake_spark.format.edits import Edits
 from ducklake_spark.format.objects import is_local
 from ducklake_spark.format.rows import TableState
@@ -47,6 +48,15 @@ def table_states(
             unknown,
         ),
     ]
+    mapped = [table_id for table_id in ids if any(file.mapping for file in edits.tables[table_id].files)]
+    mapping_queries: list[Query] = [
+        (
+            "SELECT m.table_id, n.mapping_id, n.column_id, n.source_name, n.target_field_id, n.parent_column, "
+            "n.is_partition FROM ducklake_column_mapping m JOIN ducklake_name_mapping n ON n.mapping_id = "
+            f"m.mapping_id WHERE m.table_id IN ({', '.join('?' * len(mapped))})",
+            mapped,
+        )
+    ]
     tables, columns, inlined, *found = run(
         [
             (
@@ -63,8 +73,10 @@ def table_states(
                 ids,
             ),
             *(layout_queries if unknown else []),
+            *(mapping_queries if mapped else []),
         ]
     )
+    names = found.pop() if mapped else []
     for table_id in unknown:
         layouts[table_id] = cache.get(
             _layout_key(schema_version, table_id), functools.partial(_layout, table_id, found)
@@ -95,7 +107,11 @@ def table_states(
         layout = _present(layouts, table_id)
         begin = max((row[2] for row in layout.versions if row[1] <= version), default=None)
         usable = bool(name) and (begin is None or _same_layout(layout.history, begin))
-        states[table_id] = TableState(stats.get(table_id, TableStats()), name if usable else None)
+        states[table_id] = TableState(
+            stats.get(table_id, TableStats()),
+            name if usable else None,
+            known_shapes(row[1:] for row in names if row[0] == table_id),
+        )
     return states
 
 

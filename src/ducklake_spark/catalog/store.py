@@ -85,6 +85,8 @@ class Store(ABC):
     nobody else out: others are noticed by the key of their snapshot."""
     options_lock_sql: ClassVar[str | None] = None
     """A statement that keeps others from changing options, where `begin()` does not do that already."""
+    is_shared: ClassVar[bool] = False
+    """Whether the extension may have the catalog open in another process."""
     creation_lock_sql: ClassVar[str | None] = None
     """A query that makes creators of a lake wait for each other, where `begin()` does not do that already."""
     transactional_ddl: ClassVar[bool] = True
@@ -160,6 +162,10 @@ class Store(ABC):
         self, table: str, columns: Sequence[tuple[str, str]], *, constraints: bool = True
     ) -> str:
         """CREATE TABLE for columns of (name, type): a logical type of `tables.py`, or one that `inlined_type` gave."""
+
+    @abstractmethod
+    def type_name(self, logical: str) -> str:
+        """The type of this database for a logical type of `tables.py`."""
 
     @abstractmethod
     def inlined_type(self, column_type: str) -> str | None:

@@ -1,7 +1,7 @@
 """The 28 tables of a DuckLake 1.0 catalog, once: names, columns in physical order, keys.
 
-The order of columns is part of the format: the reference inserts by position. The order of tables is the order in
-which the reference creates them.
+The order of columns is part of the format: the extension inserts by position. The order of tables is the order in
+which the extension creates them.
 """
 
 from __future__ import annotations

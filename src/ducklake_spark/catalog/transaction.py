@@ -25,7 +25,7 @@ from ducklake_spark.format.changes import ChangeSet, parse_changes
 from ducklake_spark.format.columns import RESERVED_NAMES
 from ducklake_spark.format.conflicts import ConcurrentChanges, check
 from ducklake_spark.format.data import DeleteFile
-from ducklake_spark.format.edits import Change, Edit, Edits
+from ducklake_spark.format.edits import Change, DeleteRows, Edit, Edits, TruncateTable
 from ducklake_spark.format.objects import MacroDef, SchemaDef, Snapshot, TableDef, ViewDef, is_local
 from ducklake_spark.format.options import Options
 from ducklake_spark.format.rows import NOW, Batch, CommitInfo, Insert, InsertInlined, TableState, build
@@ -70,6 +70,8 @@ class Transaction:
         self.edits = Edits()
         self.restamp: Callable[[DeleteFile, int], DeleteFile] | None = None
         """Writes a delete file again with another snapshot id; set by whoever writes such files."""
+        self.checks: list[Callable[[Session], None]] = []
+        """What is looked at inside the commit when others committed since the start; raises ConflictError."""
         self.written: list[str] = []
         """Files that were written for it; they are removed unless it commits."""
 
@@ -77,10 +79,11 @@ class Transaction:
     def savepoint(self) -> Iterator[None]:
         """All that is changed inside, or nothing: when it fails, the transaction is as it was, and so are its files."""
         edits, info, written = self.edits.copy(), self.info, list(self.written)
+        checks = list(self.checks)
         try:
             yield
         except BaseException:
-            self.edits, self.info = edits, info
+            self.edits, self.info, self.checks = edits, info, checks
             _remove(set(self.written).difference(written))
             self.written = written
             raise
@@ -98,6 +101,9 @@ class Transaction:
                 named.update(file.whole_path for file in edit.files)
                 named.update(file.whole_path for file in edit.own_deletes.values())
                 named.update(each.file.whole_path for each in edit.deletes.values() if each.file is not None)
+                named.update(edit.flushed.whole_paths if edit.flushed is not None else ())
+                for compaction in edit.compactions:
+                    named.update(each.file.whole_path for each in compaction.written)
         self.written = [path for path in self.written if path not in named]
         self.discard()
 
@@ -112,13 +118,33 @@ class Transaction:
         return self.reader.store
 
     @property
+    def is_encrypted(self) -> bool:
+        """Whether the files of the lake are encrypted."""
+        return self._options.get("encrypted") == "true"
+
+    @property
     def options(self) -> Options:
         """The options in force, own changes included."""
         return self._options.overlaid(self.edits.options)
 
     def apply(self, change: Change) -> None:
-        """Adds a change that was checked against what this transaction sees."""
+        """Adds a change that was checked against what this transaction sees.
+
+        Raises:
+            TransactionError: Rows would be deleted that a flush of this transaction put into files.
+        """
+        if isinstance(change, (DeleteRows, TruncateTable)):
+            self._require_not_flushed(change)
         self.edits.apply(change)
+
+    def _require_not_flushed(self, change: DeleteRows | TruncateTable) -> None:
+        edit = self.edits.tables.get(change.table.table_id)
+        own_only = isinstance(change, DeleteRows) and not change.files and not change.inlined
+        if edit is not None and edit.flushed is not None and not own_only:
+            raise TransactionError(
+                f'Rows of table "{change.table.name}" cannot be deleted or updated in the transaction that flushed its '
+                "inlined data: the files have no place for it. Commit the flush first."
+            )
 
     # What the transaction sees.
 
@@ -226,6 +252,11 @@ class Transaction:
         if not self.edits:
             return None
         self._require_message()
+        if self.edits.mixes_compaction:
+            raise TransactionError(
+                "A transaction can either make changes or compact files, not both: compaction is alone in its "
+                "snapshot. Nothing was written; compact before or after it."
+            )
         store = self.store
         failure = Failure.COLLISION
         for attempt in range(max(1, self._policy.max_retry_count)):
@@ -236,13 +267,16 @@ class Transaction:
             try:
                 # Where the first attempt cannot look first, what was there at the start is what will be there.
                 looks = bool(attempt) or store.serializes_writers
-                states = {} if looks else self._states_at_start()
+                at_start = None if looks else self._states_at_start()
+                looks, states = looks or at_start is None, at_start or {}
                 with store.begin() as session:
                     if store.commit_lock_sql is not None:
                         session.execute(store.commit_lock_sql)
                     latest = self.snapshot
                     if looks:
                         latest = self._checked_latest(session)
+                        for look in self.checks:
+                            look(session)
                         states = self._states(lambda asked: [session.query(*each) for each in asked], latest)
                     self._restamp(latest.snapshot_id + 1)
                     batch = build(self.edits, latest, self.can_inline, self.info, states)
@@ -273,15 +307,21 @@ class Transaction:
             f"max_retry_count or retry_wait_ms. The last one ended with: {str(last).strip()}"
         ) from last
 
-    def _states_at_start(self) -> dict[int, TableState]:
-        """What tables have, and in the same round trip whether the snapshot with which this began is still there."""
+    def _states_at_start(self) -> dict[int, TableState] | None:
+        """What tables have, and in the same round trip whether the snapshot with which this began is still there.
+
+        None when it is no longer the newest: the next one may be expired already, and its key could be taken again.
+        """
+        later: list[Row] = []
 
         def run(asked: Sequence[Query]) -> list[list[Row]]:
             *rows, start = self.store.query_many([*asked, from_query(self.store, self.snapshot)])
             self._require_start(start)
+            later.extend(start[1:])
             return rows
 
-        return self._states(run, self.snapshot)
+        states = self._states(run, self.snapshot)
+        return None if later else states
 
     def _require_start(self, rows: Sequence[Row]) -> None:
         """Refuses to build on a snapshot that is gone, or that is another one than it was."""
@@ -336,21 +376,25 @@ class Transaction:
 
     def _check_conflicts(self, session: Session, later: list[Row]) -> None:
         start = self.snapshot
-        theirs = ConcurrentChanges(ChangeSet())
+        concurrent = ConcurrentChanges(ChangeSet())
         for row in later:
-            theirs.changes.merge(parse_changes(row[-1]))
+            concurrent.changes.merge(parse_changes(row[-1]))
         # A rename is logged as a creation; only the ids of the new rows tell which object it was.
-        if theirs.changes.created_tables:
-            theirs.renamed_tables = _ids(session, "ducklake_table", "table_id", start)
-        if theirs.changes.created_views:
-            theirs.renamed_views = _ids(session, "ducklake_view", "view_id", start)
+        if concurrent.changes.created_tables:
+            concurrent.renamed_tables = _ids(session, "ducklake_table", "table_id", start)
+        if concurrent.changes.created_views:
+            concurrent.renamed_views = _ids(session, "ducklake_view", "view_id", start)
         names = {schema.schema_id: schema.name for schema in self.reader.schemas()}
-        mine = self.edits.mine(names)
-        theirs.deleted_files = _touched_files(
-            session, self.store, sorted(mine.deleted_files), self.edits, start
+        own = self.edits.own_changes(names)
+        concurrent.deleted_files = _touched_files(
+            session,
+            self.store,
+            sorted({*own.deleted_files, *own.compacted_files}),
+            self.edits,
+            start,
         )
-        theirs.ended_rows = _ended_rows(session, self.store, mine.ended_rows, start)
-        check(mine, theirs)
+        concurrent.ended_rows = _ended_rows(session, self.store, own.ended_rows, start)
+        check(own, concurrent)
 
     def _write(self, session: Session, batch: Batch) -> None:
         store = self.store
@@ -461,16 +505,19 @@ def _touched_files(
                 ids,
             )
         }
-        touched |= {file_id: known.get(file_id) for file_id in ids if known.get(file_id, -1) is not None}
+        # Deletes of files that ended before are moved too.
+        touched |= {file_id: known.get(file_id) for file_id in ids if (known.get(file_id, at + 1) or 0) > at}
         for file_id, begin, last in session.query(
+            # New ids as well: after a lost race the extension leaves numbers of older snapshots in its delete files.
             "SELECT data_file_id, begin_snapshot, partial_max FROM ducklake_delete_file WHERE (begin_snapshot > ? OR "
-            f"partial_max > ?) AND data_file_id IN ({marks})",
-            (at, at, *ids),
+            f"partial_max > ? OR delete_file_id >= ?) AND data_file_id IN ({marks})",
+            (at, at, start.next_file_id, *ids),
         ):
-            touched[int(file_id)] = int(last or begin)
+            # One that a flush made has old deletes only.
+            touched[int(file_id)] = int(last or begin) if int(last or begin) > at else None
         for table_id, edit in edits.tables.items():
             name = f"ducklake_inlined_delete_{table_id}"
-            if (edit.deletes or edit.emptied) and store.has_table(name):
+            if (edit.deletes or edit.emptied or edit.flushed or edit.compactions) and store.has_table(name):
                 for file_id, begin in session.query(
                     f'SELECT file_id, begin_snapshot FROM "{name}" WHERE begin_snapshot > ? AND file_id IN ({marks})',
                     (at, *ids),

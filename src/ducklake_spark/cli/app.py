@@ -8,59 +8,27 @@ from typing import Annotated, Optional
 
 import typer
 
+from ducklake_spark.cli import maintenance
 from ducklake_spark.cli.connect import Target, WrongUse, connect
 from ducklake_spark.cli.errors import reported
+from ducklake_spark.cli.options import (
+    ConfOption,
+    DebugOption,
+    FormatOption,
+    LakeArgument,
+    LimitOption,
+    PasswordOption,
+    SchemaOption,
+    SecretOption,
+    TableArgument,
+    TimestampOption,
+    VersionOption,
+)
 from ducklake_spark.cli.output import Format, write, write_record
-
-# typer reads the annotations at run time, and on Python 3.10 with `Optional` in them as well as with `|`.
-LakeArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="LAKE",
-        show_default=False,
-        help="A path such as sales.ducklake, or what attach() takes: ducklake:PATH, ducklake:sqlite:PATH, "
-        "ducklake:postgres:CONNINFO, ducklake:mysql:CONNINFO, or ducklake:SECRET for a persistent secret of DuckDB. "
-        "Passwords are better kept in PGPASSWORD, ~/.pgpass, MYSQL_PWD or a secret than written here.",
-    ),
-]
-TableArgument = Annotated[
-    str, typer.Argument(metavar="TABLE", show_default=False, help="A table, or schema.table.")
-]
-FormatOption = Annotated[Format, typer.Option("--format", "-o", help="How results are written.")]
-SchemaOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--metadata-schema", metavar="NAME", help="The schema of the catalog's tables."),
-]
-SecretOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option(
-        "--secret",
-        metavar="NAME",
-        help="A persistent secret of DuckDB with the credentials of the catalog's server.",
-    ),
-]
-PasswordOption = Annotated[
-    bool, typer.Option("--password", "-W", help="Ask for the password of the catalog's server.")
-]
-VersionOption = Annotated[
-    Optional[int],  # noqa: UP045
-    typer.Option("--version-at", metavar="N", help="The lake as it was at this snapshot."),
-]
-TimestampOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--timestamp", metavar="TIME", help="The lake as it was at this time."),
-]
-LimitOption = Annotated[
-    int, typer.Option("--limit", "-n", min=0, help="How many rows a table shows; 0 for all.")
-]
-ConfOption = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
-]
-DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+from ducklake_spark.engine.scope import scope_of
 
 app = typer.Typer(
-    help="Work with DuckLake lakes: run SQL on Spark, look at tables, files and snapshots.",
+    help="Work with DuckLake lakes: run SQL on Spark, look at tables, files and snapshots, keep lakes clean.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -81,7 +49,7 @@ def _main(
         bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Work with DuckLake lakes: run SQL on Spark, look at tables, files and snapshots."""
+    """Work with DuckLake lakes: run SQL on Spark, look at tables, files and snapshots, keep lakes clean."""
 
 
 @app.command()
@@ -283,4 +251,35 @@ def sql(
             else:
                 start_spark(settings)
                 session.run(attached, text, dialect, format, limit)
-                session.require_no_transaction(attached)
+                scope_of(attached).require_ended()
+
+
+@app.command()
+def explore(
+    lake: LakeArgument,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Where the page is; 0 for any port that is free.")
+    ] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Let SQL change the lake.")] = False,
+    conf: ConfOption = None,
+    metadata_schema: SchemaOption = None,
+    secret: SecretOption = None,
+    password: PasswordOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Look at a lake in the browser: tables, files, snapshots, SQL. Starts Spark when a query needs it."""
+    from ducklake_spark.cli import session
+    from ducklake_spark.explorer.server import make
+
+    target = Target(lake, None, metadata_schema, secret, password, read_only=not write)
+    with reported(debug), connect(target) as attached:
+        explorer = make(attached, port=port, write=write, settings=session.settings(conf or []))
+        typer.echo(f"The lake explorer: {explorer.url}\nCtrl-C ends it.")
+        if not no_browser:
+            typer.launch(explorer.url)
+        explorer.serve()
+
+
+for _command in maintenance.COMMANDS:
+    app.command(rich_help_panel="Maintenance")(_command)

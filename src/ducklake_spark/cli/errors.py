@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
 
-from ducklake_spark.api.display import visible
+from ducklake_spark.api.display import error_text, visible
 from ducklake_spark.cli.connect import WrongUse
-from ducklake_spark.errors import DuckLakeError
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -19,22 +17,10 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 def sentence(error: BaseException) -> str:
     """An error in one line, without the plan or the stack that Spark adds.
 
-    >>> sentence(ValueError("no such\\n  thing"))
-    'ValueError: no such thing'
+    >>> sentence(WrongUse("no such\\n  thing"))
+    'no such thing'
     """
-    if isinstance(error, (DuckLakeError, WrongUse)):
-        return " ".join(str(error).split())
-    kind = type(error)
-    if kind.__module__.startswith("py4j"):
-        reason = next((line[2:] for line in str(error).splitlines() if line.startswith(": ")), str(error))
-        return " ".join(reason.split())
-    if kind.__module__.startswith("pyspark"):
-        text = str(error).split("\n\nJVM stacktrace", 1)[0]
-        text = re.split(r";?\n(?=['+!]|\s*\n|== |Driver stacktrace)", text, maxsplit=1)[0]
-        return " ".join(text.split())
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    return f"{kind.__name__}: {' '.join(str(error).split())}"
+    return " ".join(str(error).split()) if isinstance(error, WrongUse) else error_text(error)
 
 
 def show(error: BaseException) -> None:

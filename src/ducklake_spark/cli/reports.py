@@ -9,31 +9,32 @@ from ducklake_spark.api.lake import Lake
 from ducklake_spark.catalog import ddl, inventory
 from ducklake_spark.catalog.create import inspect
 from ducklake_spark.cli.output import Bytes, Result
-from ducklake_spark.engine.info import table_path
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.format.changes import changes_text
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.duckdb_sql import quote_if_needed
+from ducklake_spark.format.objects import table_folder
 from ducklake_spark.format.types import duckdb_name
 
 
 def info(lake: Lake) -> dict[str, Any]:
     """The lake in one record."""
-    view = scope_of(lake).read_transaction()
-    at = view.snapshot.snapshot_id
-    options = inspect(scope_of(lake).store).options
-    found = inventory.contents(scope_of(lake).store, at)
-    total = sum(inventory.sizes(scope_of(lake).store, at).values(), inventory.Size())
+    scope = scope_of(lake)
+    snapshot = scope.read_transaction().snapshot
+    at = snapshot.snapshot_id
+    options = inspect(scope.store).options
+    found = inventory.contents(scope.store, at)
+    total = sum(inventory.sizes(scope.store, at).values(), inventory.Size())
     return {
         "name": lake.name,
-        "catalog": scope_of(lake).store.display,
-        "catalog_type": scope_of(lake).store.kind,
+        "catalog": scope.store.display,
+        "catalog_type": scope.store.kind,
         "data_path": without_credentials(lake.data_path),
         "format_version": options.get("version"),
         "created_by": options.get("created_by"),
         "encrypted": options.get("encrypted") == "true",
         "snapshot": at,
-        "snapshot_time": view.snapshot.snapshot_time,
+        "snapshot_time": snapshot.snapshot_time,
         "schemas": found.schemas,
         "tables": found.tables,
         "views": found.views,
@@ -48,30 +49,31 @@ def info(lake: Lake) -> dict[str, Any]:
 
 def tables(lake: Lake, schema: str | None = None) -> Result:
     """Tables and views, with their size."""
-    view = scope_of(lake).read_transaction()
+    tx = scope_of(lake).read_transaction()
     if schema is not None:
-        ddl.get_schema(view, schema)
-    sizes = inventory.sizes(scope_of(lake).store, view.snapshot.snapshot_id)
+        ddl.get_schema(tx, schema)
+    sizes = inventory.sizes(tx.store, tx.snapshot.snapshot_id)
     rows: list[tuple[Any, ...]] = []
-    for each in view.schemas():
+    for each in tx.schemas():
         if schema is not None and each.name.lower() != schema.lower():
             continue
-        ids = {entry.name: entry.object_id for entry in view.reader.tables(each.schema_id)}
-        for name in view.table_names(each):
+        ids = {entry.name: entry.object_id for entry in tx.reader.tables(each.schema_id)}
+        for name in tx.table_names(each):
             size = sizes.get(ids.get(name, -1), inventory.Size())
             rows.append((each.name, name, "table", size.rows, size.files, Bytes(size.file_bytes)))
-        rows += [(each.name, name, "view", None, None, None) for name in view.view_names(each)]
+        rows += [(each.name, name, "view", None, None, None) for name in tx.view_names(each)]
     rows.sort(key=lambda row: (row[0].lower(), row[1].lower()))
     return Result(("schema", "name", "kind", "rows", "files", "bytes"), rows, frozenset({3, 4, 5}))
 
 
 def snapshots(lake: Lake, newest: int | None = None, *, people: bool = False) -> Result:
     """Snapshots in order; all, or the newest ones. For people with changes in words, and times to the second."""
-    rows = scope_of(lake).snapshot_values(newest)
+    scope = scope_of(lake)
+    rows = scope.snapshot_values(newest)
     if not people:
         columns = ("snapshot_id", "snapshot_time", "schema_version", "changes", "author", "commit_message")
         return Result((*columns, "commit_extra_info"), rows, frozenset({0, 2}))
-    names = inventory.names(scope_of(lake).store)
+    names = inventory.names(scope.store)
     shown = []
     for snapshot_id, moment, _, changes, author, message, _ in rows:
         named = {key: [names.get(value, value) for value in values] for key, values in changes.items()}
@@ -110,12 +112,12 @@ def schema_rows(described: dict[str, Any]) -> Result:
 
 def files(lake: Lake, name: str, *, people: bool = False) -> Result:
     """A table's data files. For people with paths inside the table's folder."""
-    table = lake[name]
-    view = scope_of(lake).read_transaction()
-    definition = table.definition
-    folder = table_path(lake, view.schema_of(definition.schema_id), definition)
-    at, table_id = view.snapshot.snapshot_id, definition.table_id
-    found = inventory.files(scope_of(lake).store, table_id, folder, at)
+    table = lake[name].definition
+    scope = scope_of(lake)
+    tx = scope.read_transaction()
+    folder = table_folder(scope.config.data_path, tx.schema_of(table.schema_id), table)
+    at, table_id = tx.snapshot.snapshot_id, table.table_id
+    found = inventory.files(tx.store, table_id, folder, at)
     if not people:
         rows: list[tuple[Any, ...]] = [
             (
@@ -134,7 +136,7 @@ def files(lake: Lake, name: str, *, people: bool = False) -> Result:
         (each.path.removeprefix(folder), each.rows, Bytes(each.file_bytes), each.deleted, each.begin_snapshot)
         for each in found
     ]
-    inlined = inventory.sizes(scope_of(lake).store, at, table_id).get(table_id, inventory.Size()).inlined_rows
+    inlined = inventory.sizes(tx.store, at, table_id).get(table_id, inventory.Size()).inlined_rows
     notes = [f"{inlined} more {'row is' if inlined == 1 else 'rows are'} in the catalog"] if inlined else []
     shown = ("path", "rows", "bytes", "deleted", "begin_snapshot")
     return Result(shown, rows, frozenset({1, 2, 3, 4}), [*notes, f"Folder: {folder}"])

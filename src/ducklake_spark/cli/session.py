@@ -12,7 +12,7 @@ from ducklake_spark.catalog import inventory
 from ducklake_spark.cli.connect import WrongUse
 from ducklake_spark.cli.output import Format, write
 from ducklake_spark.engine.scope import scope_of
-from ducklake_spark.errors import TransactionError
+from ducklake_spark.spark.errors import quiet
 
 
 def settings(pairs: Sequence[str]) -> dict[str, str]:
@@ -26,6 +26,7 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
     return found
 
 
+@quiet()
 def run(lake: Lake, text: str, dialect: str, fmt: Format, limit: int) -> None:
     """Runs statements in order. A table shows the result of each; JSON and CSV are that of the last one."""
     from ducklake_spark.cli.frames import result_of
@@ -48,19 +49,6 @@ def _show_count(counts: Sequence[int]) -> None:
         typer.echo(f"{count} row changed" if count == 1 else f"{count} rows changed")
 
 
-def require_no_transaction(lake: Lake) -> None:
-    """Ends a transaction that was begun and never committed, and says so.
-
-    Raises:
-        TransactionError: There was one.
-    """
-    if scope_of(lake).transaction is not None:
-        lake.sql("ROLLBACK")
-        raise TransactionError(
-            "A transaction was left open: it was rolled back. End it with COMMIT to keep it."
-        )
-
-
 @dataclass(frozen=True)
 class Feed:
     """Which changes of which table: bounds are snapshots or times, None for the oldest and the newest."""
@@ -71,6 +59,7 @@ class Feed:
     net: bool = False
 
 
+@quiet()
 def show_changes(lake: Lake, feed: Feed, fmt: Format, limit: int) -> None:
     """Shows the change feed of a table."""
     from ducklake_spark.cli.frames import result_of

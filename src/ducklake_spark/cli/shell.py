@@ -16,9 +16,10 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer
 
+from ducklake_spark.api.completion import Names
 from ducklake_spark.api.lake import Lake
 from ducklake_spark.cli import reports, session
-from ducklake_spark.cli.complete import Names, SqlCompleter
+from ducklake_spark.cli.complete import SqlCompleter
 from ducklake_spark.cli.connect import WrongUse
 from ducklake_spark.cli.errors import show
 from ducklake_spark.cli.output import Format, write
@@ -95,7 +96,7 @@ class Shell:
                 continue
             except (EOFError, Leave):
                 break
-        session.require_no_transaction(lake)
+        scope_of(lake).require_ended()
 
     def execute(self, text: str) -> None:
         """Runs what was typed; an error is one line, and Ctrl-C stops what runs."""

@@ -21,11 +21,8 @@ def start_spark(settings: Mapping[str, str]) -> SparkSession:
     Raises:
         SparkUnavailableError: Spark cannot be started.
     """
-    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
-    # PySpark logs an error of a query, with the whole stack, before it raises it.
-    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     found = SparkSession.getActiveSession() or start(settings, _waiting())
     interrupts.install()
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone, tzinfo
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -17,45 +17,71 @@ import pyspark.sql.types as T
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
-from ducklake_spark.engine.scope import scope_of
+from ducklake_spark.engine.column_texts import split_columns
+from ducklake_spark.engine.scope import Scope
 from ducklake_spark.spark.file_index import empty_frame, java_frame
-
-if TYPE_CHECKING:
-    from ducklake_spark.api.lake import Lake
 
 _SCALARS: dict[str, tuple[T.DataType, pa.DataType]] = {
     "string": (T.StringType(), pa.string()),
     "boolean": (T.BooleanType(), pa.bool_()),
     "int": (T.IntegerType(), pa.int32()),
     "bigint": (T.LongType(), pa.int64()),
+    "double": (T.DoubleType(), pa.float64()),
     "binary": (T.BinaryType(), pa.binary()),
     "timestamp": (T.TimestampType(), pa.timestamp("us", tz="UTC")),
 }
 _LOCAL = frozenset(
     (
         *("schema", "columns", "dtypes", "collect", "count", "isEmpty", "take", "head", "first", "tail"),
-        *("toLocalIterator", "show", "printSchema", "toPandas", "is_cached"),
+        *("toLocalIterator", "show", "printSchema", "toPandas", "is_cached", "arrow_table"),
     )
 )
 """What is answered without Spark. Whoever asks for anything else gets a session, and so can use `F.col()` in it."""
 
 
-def answer(lake: Lake, rows: Iterable[Sequence[Any]], columns: str) -> DataFrame:
+def answer(scope: Scope, rows: Iterable[Sequence[Any]], columns: str) -> DataFrame:
     """A DataFrame of rows that are here.
 
     Args:
-        lake: The lake, whose session is used if one is needed.
+        scope: The scope of the lake, whose session is used if one is needed.
         rows: The rows; times have a zone.
         columns: Names and types, such as `name string, tags array<string>`.
     """
-    fields = [_field(text) for text in _parts(columns)]
+    fields = [_field(text) for text in split_columns(columns)]
     schema = T.StructType([T.StructField(name, kind) for name, kind, _ in fields])
     arrow = pa.schema([(name, kind) for name, _, kind in fields])
     kept = [tuple(row) for row in rows]
-    known = _known_session(lake)
+    known = _known_session(scope)
     if known is not None and not hasattr(known, "_jsparkSession"):
         return frame_of_rows(known, kept, schema, arrow)  # Connect's frames are plans already
-    return LocalAnswer(lake, kept, schema, arrow)
+    return LocalAnswer(scope, kept, schema, arrow)
+
+
+def answer_of_table(scope: Scope, table: pa.Table, schema: T.StructType) -> DataFrame:
+    """A DataFrame of rows that are here, in Arrow's types for Spark's."""
+    known = _known_session(scope)
+    variants = {str(place) for place, field in enumerate(schema) if isinstance(field.dataType, T.VariantType)}
+    try:
+        rows = [
+            tuple(_variant(value) if key in variants else value for key, value in row.items())
+            for row in _numbered(table).to_pylist(maps_as_pydicts="lossy")
+        ]
+    except (OverflowError, ValueError):  # times that Python has not
+        rows = None
+    if rows is None or (known is not None and not hasattr(known, "_jsparkSession")):
+        return (
+            scope.spark.createDataFrame(table, schema) if table.num_rows else empty_frame(scope.spark, schema)
+        )
+    return LocalAnswer(scope, rows, schema, table.schema)
+
+
+def _variant(parts: dict[str, bytes] | None) -> T.VariantVal | None:
+    return None if parts is None else T.VariantVal(parts["value"], parts["metadata"])
+
+
+def _numbered(table: pa.Table) -> pa.Table:
+    """The table with names of which no two are the same."""
+    return table.rename_columns([str(place) for place in range(table.num_columns)])
 
 
 def frame_of_rows(
@@ -64,6 +90,8 @@ def frame_of_rows(
     """The rows as a part of a plan. Rows of Python would need a job with Python workers, Arrow's do not."""
     if not rows:
         return empty_frame(spark, schema)
+    if any(isinstance(field.dataType, T.VariantType) for field in schema):
+        return spark.createDataFrame([tuple(row) for row in rows], schema)  # Arrow has no variants
     columns = [
         pa.array(values, kind)
         for values, kind in zip(zip(*rows, strict=True), (field.type for field in arrow), strict=True)
@@ -71,20 +99,8 @@ def frame_of_rows(
     return spark.createDataFrame(pa.Table.from_arrays(columns, schema=arrow), schema)
 
 
-def _known_session(lake: Lake) -> SparkSession | None:
-    return scope_of(lake).session or SparkSession.getActiveSession()
-
-
-def _parts(columns: str) -> list[str]:
-    """Columns with commas between them; those inside of types do not count."""
-    parts, depth = [""], 0
-    for letter in columns:
-        depth += (letter == "<") - (letter == ">")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part.strip() for part in parts]
+def _known_session(scope: Scope) -> SparkSession | None:
+    return scope.session or SparkSession.getActiveSession()
 
 
 def _field(text: str) -> tuple[str, T.DataType, pa.DataType]:
@@ -97,7 +113,7 @@ def _type(text: str) -> tuple[T.DataType, pa.DataType]:
         element, kind = _type(text[6:-1])
         return T.ArrayType(element), pa.list_(kind)
     if text.startswith("map<"):
-        (key, key_kind), (value, value_kind) = (_type(part) for part in _parts(text[4:-1]))
+        (key, key_kind), (value, value_kind) = (_type(part) for part in split_columns(text[4:-1]))
         return T.MapType(key, value), pa.map_(key_kind, value_kind)
     return _SCALARS[text]
 
@@ -112,10 +128,10 @@ class LocalAnswer(ClassicDataFrame):
         return object.__new__(cls)
 
     def __init__(
-        self, lake: Lake, rows: list[tuple[Any, ...]], schema: T.StructType, arrow: pa.Schema
+        self, scope: Scope, rows: list[tuple[Any, ...]], schema: T.StructType, arrow: pa.Schema
     ) -> None:
         self.is_cached = self._support_repr_html = False
-        self._lake, self._rows, self._fields, self._arrow = lake, rows, schema, arrow
+        self._scope, self._rows, self._fields, self._arrow = scope, rows, schema, arrow
         self._real: Any = None
 
     def __getattribute__(self, name: str) -> Any:
@@ -125,7 +141,7 @@ class LocalAnswer(ClassicDataFrame):
 
     @property
     def _session(self) -> Any:  # type: ignore[override]  # never set
-        return self._lake.spark
+        return self._scope.spark
 
     @property
     def _sc(self) -> Any:  # type: ignore[override]  # never set
@@ -136,6 +152,12 @@ class LocalAnswer(ClassicDataFrame):
         if self._real is None:
             self._real = frame_of_rows(self._session, self._rows, self._fields, self._arrow)
         return java_frame(self._real)
+
+    def arrow_table(self) -> pa.Table:
+        """The rows, as they are here."""
+        values = zip(*self._rows, strict=True) if self._rows else ([] for _ in self._arrow)
+        columns = [pa.array(list(each), field.type) for each, field in zip(values, self._arrow, strict=True)]
+        return pa.Table.from_arrays(columns, schema=self._arrow)
 
     # What needs no session.
 
@@ -194,7 +216,7 @@ class LocalAnswer(ClassicDataFrame):
 
     def _zone(self) -> Any:
         """The session's time zone: None for this machine's, `_UNKNOWN` for one that only Spark knows."""
-        known = _known_session(self._lake)
+        known = _known_session(self._scope)
         if known is None or not any(isinstance(field.dataType, T.TimestampType) for field in self._fields):
             return None
         try:
@@ -203,7 +225,7 @@ class LocalAnswer(ClassicDataFrame):
             return _UNKNOWN
 
     def toPandas(self) -> Any:
-        if _known_session(self._lake) is not None:
+        if _known_session(self._scope) is not None:
             return super().toPandas()
         columns = []
         for place, field in enumerate(self._arrow):
@@ -219,12 +241,12 @@ class LocalAnswer(ClassicDataFrame):
         )
 
     def __repr__(self) -> str:
-        if _known_session(self._lake) is not None:
+        if _known_session(self._scope) is not None:
             return str(super().__repr__())  # which may show rows, if the session is set so
         return f"DataFrame[{', '.join(f'{name}: {kind}' for name, kind in self.dtypes)}]"
 
     def _repr_html_(self) -> str | None:
-        return None if _known_session(self._lake) is None else super()._repr_html_()
+        return None if _known_session(self._scope) is None else super()._repr_html_()
 
 
 _UNKNOWN: Any = object()

@@ -1,4 +1,4 @@
-"""From a name and two bounds to a change feed: a table at the end of a range of snapshots, and what happened to it."""
+"""Change data feeds: from a name and two bounds to the changes of a table, as it is at the end of the range."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ducklake_spark.catalog.snapshot import (
     snapshot_from_time,
     snapshot_of,
 )
-from ducklake_spark.engine.scope import scope_of
+from ducklake_spark.catalog.store import Store
+from ducklake_spark.engine.scope import Scope
 from ducklake_spark.engine.times import micros_of
 from ducklake_spark.errors import InvalidInputError, did_you_mean
 from ducklake_spark.format.names import Name
@@ -27,31 +28,39 @@ from ducklake_spark.scan.projection.types import TimestampNs, choices_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from ducklake_spark.api.lake import Lake
-
 Bound = Union[int, str, datetime]  # noqa: UP007 - a name for readers
 """A version, or a time as text or datetime."""
 
 
 def changes(
-    lake: Lake, name: Name, start: Bound, end: Bound | None, *, net: bool, timestamp_ns: TimestampNs
+    scope: Scope, name: Name, start: Bound, end: Bound | None, *, net: bool, timestamp_ns: TimestampNs
 ) -> DataFrame:
-    """What happened to each row."""
-    return _reader(lake, name, start, end, timestamp_ns, net=net).changes()
+    """Insertions, deletions and both images of updates."""
+    return _reader(scope, name, start, end, timestamp_ns, net=net).changes()
 
 
 def insertions(
-    lake: Lake, name: Name, start: Bound, end: Bound | None, virtual: Sequence[str], timestamp_ns: TimestampNs
+    scope: Scope,
+    name: Name,
+    start: Bound,
+    end: Bound | None,
+    virtual: Sequence[str],
+    timestamp_ns: TimestampNs,
 ) -> DataFrame:
     """Rows that were added."""
-    return _reader(lake, name, start, end, timestamp_ns).insertions(_checked(virtual))
+    return _reader(scope, name, start, end, timestamp_ns).insertions(_checked(virtual))
 
 
 def deletions(
-    lake: Lake, name: Name, start: Bound, end: Bound | None, virtual: Sequence[str], timestamp_ns: TimestampNs
+    scope: Scope,
+    name: Name,
+    start: Bound,
+    end: Bound | None,
+    virtual: Sequence[str],
+    timestamp_ns: TimestampNs,
 ) -> DataFrame:
     """Rows that were removed."""
-    return _reader(lake, name, start, end, timestamp_ns).deletions(_checked(virtual))
+    return _reader(scope, name, start, end, timestamp_ns).deletions(_checked(virtual))
 
 
 def _checked(virtual: Sequence[str]) -> Sequence[str]:
@@ -65,14 +74,14 @@ def _checked(virtual: Sequence[str]) -> Sequence[str]:
 
 
 def _reader(
-    lake: Lake, name: Name, start: Bound, end: Bound | None, timestamp_ns: TimestampNs, *, net: bool = False
+    scope: Scope, name: Name, start: Bound, end: Bound | None, timestamp_ns: TimestampNs, *, net: bool = False
 ) -> ChangeReader:
-    feed = feed_of(lake, name, start, end, timestamp_ns, net=net)
-    return ChangeReader(lake.spark, scope_of(lake).store, feed)
+    feed = feed_of(scope, name, start, end, timestamp_ns, net=net)
+    return ChangeReader(scope.spark, scope.store, feed)
 
 
 def feed_of(
-    lake: Lake,
+    scope: Scope,
     name: Name,
     start: Bound,
     end: Bound | None = None,
@@ -87,13 +96,13 @@ def feed_of(
         NotFoundError: There is no such table at the end of the range.
         InvalidInputError: It is a view.
     """
-    scope_of(lake).require_open()
-    store = scope_of(lake).store
-    last = snapshot_of(store.query(*latest_query(store))) if end is None else _upper(lake, end)
-    first = _lower(lake, start)
-    schema, table = _table_at(lake, name, last)
-    choices = choices_of(lake.spark, timestamp_ns)
-    info = LakeInfo(lake.name, lake.data_path)
+    scope.require_open()
+    store = scope.store
+    last = snapshot_of(store.query(*latest_query(store))) if end is None else _upper(scope.store, end)
+    first = _lower(scope.store, start)
+    schema, table = _table_at(scope, name, last)
+    choices = choices_of(scope.spark, timestamp_ns)
+    info = LakeInfo(scope.name, scope.config.data_path, scope.config.is_encrypted)
     return make_feed(store, info, schema, table, first, last, choices, is_net=net)
 
 
@@ -103,26 +112,26 @@ def _version(bound: Bound, what: str) -> int | None:
     return bound if isinstance(bound, int) else None
 
 
-def _lower(lake: Lake, bound: Bound) -> Snapshot:
+def _lower(store: Store, bound: Bound) -> Snapshot:
     version = _version(bound, "start")
     if version is not None:
-        return snapshot_at_version(scope_of(lake).store, version)
+        return snapshot_at_version(store, version)
     assert not isinstance(bound, int)
-    return snapshot_from_time(scope_of(lake).store, micros_of(bound, "start"), str(bound))
+    return snapshot_from_time(store, micros_of(bound, "start"), str(bound))
 
 
-def _upper(lake: Lake, bound: Bound) -> Snapshot:
+def _upper(store: Store, bound: Bound) -> Snapshot:
     version = _version(bound, "end")
     if version is not None:
-        return snapshot_at_version(scope_of(lake).store, version)
+        return snapshot_at_version(store, version)
     assert not isinstance(bound, int)
-    return snapshot_at_time(scope_of(lake).store, micros_of(bound, "end"), str(bound))
+    return snapshot_at_time(store, micros_of(bound, "end"), str(bound))
 
 
-def _table_at(lake: Lake, name: Name, snapshot: Snapshot) -> tuple[SchemaDef, TableDef]:
+def _table_at(scope: Scope, name: Name, snapshot: Snapshot) -> tuple[SchemaDef, TableDef]:
     """The table at the end of the range; what a running transaction did is not part of any snapshot."""
-    tx = scope_of(lake).at(snapshot).read_transaction()
-    schema, own = scope_of(lake).resolve(tx, name)
+    tx = scope.at(snapshot).read_transaction()
+    schema, own = scope.resolve(tx, name)
     if tx.table(schema, own) is None and tx.view(schema, own) is not None:
         raise InvalidInputError(
             f'"{schema.name}"."{own}" is a view. Change feeds are of tables: ask for the tables that it reads.'

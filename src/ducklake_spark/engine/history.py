@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.catalog.store import Query, Store
-from ducklake_spark.engine.answers import answer
-from ducklake_spark.engine.scope import scope_of
+from ducklake_spark.engine.scope import Scope
 from ducklake_spark.format.changes import WORDS, parse_changes
 from ducklake_spark.format.objects import EPOCH, TableDef
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from ducklake_spark.api.lake import Lake
 
 Counts = dict[int, "int | None"]
 """Rows by snapshot; None where the catalog does not know."""
@@ -34,9 +31,16 @@ _MADE_LATER = (
 """Whether a delete file came after the snapshot with which it begins: a flush made it, of deletes in the catalog."""
 
 
-def history(lake: Lake, table: TableDef) -> DataFrame:
+def history(scope: Scope, table: TableDef) -> DataFrame:
     """One row for each snapshot, the newest first."""
-    store, table_id = scope_of(lake).store, table.table_id
+    from ducklake_spark.engine.answers import answer  # it needs PySpark, which takes a second to import
+
+    return answer(scope, history_rows(scope, table), _SCHEMA)
+
+
+def history_rows(scope: Scope, table: TableDef) -> list[tuple[Any, ...]]:
+    """The rows of `history()`, for those who have no Spark."""
+    store, table_id = scope.store, table.table_id
     named = {
         int(begin)
         for (begin,) in store.query(
@@ -45,9 +49,7 @@ def history(lake: Lake, table: TableDef) -> DataFrame:
     }
     inserted, deleted = _inserted(store, table_id), _deleted(store, table_id)
     rows = []
-    for snapshot_id, micros, _, changes_made, author, message, extra in reversed(
-        scope_of(lake).snapshot_rows()
-    ):
+    for snapshot_id, micros, _, changes_made, author, message, extra in reversed(scope.snapshot_rows()):
         changes = parse_changes(changes_made)
         words = [
             word
@@ -62,8 +64,7 @@ def history(lake: Lake, table: TableDef) -> DataFrame:
         )
         time = EPOCH + timedelta(microseconds=int(micros))
         rows.append((snapshot_id, time, words, came, went, author, message, extra))
-
-    return answer(lake, rows, _SCHEMA)
+    return rows
 
 
 def _count(counts: Counts, snapshot_id: int, words: list[str], kinds: tuple[str, ...]) -> int | None:

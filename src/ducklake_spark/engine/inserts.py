@@ -7,7 +7,8 @@ from typing import Any
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.engine.scope import Scope
 from ducklake_spark.format.objects import TableDef
-from ducklake_spark.write.insert import Added, Target, row_count, rows_to_add
+from ducklake_spark.write.insert import rows_to_add
+from ducklake_spark.write.target import Added, Target, row_count
 
 
 def target_of(scope: Scope, tx: Transaction, table: TableDef, *, has_row_ids: bool = False) -> Target:

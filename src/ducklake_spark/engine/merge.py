@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union
 
 import pyspark.sql.types as spark_types
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog import ddl
 from ducklake_spark.engine.inserts import target_of
 from ducklake_spark.engine.reads import read
+from ducklake_spark.engine.rows import Naming, as_it_is
 from ducklake_spark.engine.scope import Scope
 from ducklake_spark.errors import AmbiguousMergeError, InvalidInputError, shortened
 from ducklake_spark.format.columns import find
@@ -23,7 +24,7 @@ from ducklake_spark.format.objects import TableDef
 from ducklake_spark.scan.projection.column import ROW_ID_NAME
 from ducklake_spark.spark.worker_functions import require_workers
 from ducklake_spark.spark.writer import checkpointed
-from ducklake_spark.write.insert import Added, Target, row_count, rows_to_add
+from ducklake_spark.write.insert import rows_to_add
 from ducklake_spark.write.rowlevel.deletes import (
     HIDDEN,
     LOCATOR,
@@ -36,6 +37,7 @@ from ducklake_spark.write.rowlevel.deletes import (
 from ducklake_spark.write.rowlevel.jobs import side_by_side
 from ducklake_spark.write.rowlevel.matching import Key, Keys, facts_of, keys_of, known
 from ducklake_spark.write.schema import data_type_of
+from ducklake_spark.write.target import Added, Target, row_count
 
 if TYPE_CHECKING:
     from ducklake_spark.catalog.transaction import Transaction
@@ -71,12 +73,13 @@ class MergeClause:
 def run_merge(
     scope: Scope,
     name: tuple[str, str],
-    source: Any,
+    source: DataFrame,
     on: str | Column,
     clauses: Sequence[MergeClause],
     *,
     merge_schema: bool = False,
     names: tuple[str, str] = (TARGET, SOURCE),
+    named: Naming = as_it_is,
 ) -> MergeResult:
     """Merges a DataFrame into a table, as one statement.
 
@@ -88,6 +91,7 @@ def run_merge(
         clauses: What is done; for each row the first one whose condition holds.
         merge_schema: Add columns that only the source has.
         names: What condition and values call the target and the source.
+        named: How they know the target's columns, where that is not by names.
 
     Raises:
         AmbiguousMergeError: Two rows of the source would change one row of the target.
@@ -95,7 +99,9 @@ def run_merge(
 
     def run(tx: Transaction) -> MergeResult:
         table = ddl.get_table(tx, ddl.get_schema(tx, name[0]), name[1])
-        return _Run(scope, tx, table, source, on, clauses, merge_schema=merge_schema, names=names).run()
+        return _Run(
+            scope, tx, table, source, on, clauses, merge_schema=merge_schema, names=names, named=named
+        ).run()
 
     return scope.statement(run)
 
@@ -106,12 +112,13 @@ class _Run:
         scope: Scope,
         tx: Transaction,
         table: TableDef,
-        source: Any,
+        source: DataFrame,
         on: str | Column,
         clauses: Sequence[MergeClause],
         *,
         merge_schema: bool,
         names: tuple[str, str],
+        named: Naming,
     ) -> None:
         self.scope, self.tx, self.table, self.clauses = scope, tx, table, clauses
         self.target_name, self.source_name = names
@@ -123,7 +130,8 @@ class _Run:
         """The numbers of rows of the source that match one of the target, where a scan found them already."""
         self.names = source.columns
         texts = [part for clause in clauses for part in (clause.condition, clause.values)]
-        self.frame = read(scope, tx, self.table, (*HIDDEN, *mentioned(on, texts))).alias(self.target_name)
+        frame = named(read(scope, tx, self.table, (*HIDDEN, *mentioned(on, texts))))
+        self.frame = frame.alias(self.target_name)
         keys = self.keys = keys_of(self.frame, source.alias(self.source_name), self.on, names)
         # Evaluated once: a source that gives other rows each time cannot tear the merge.
         self.source, self.is_small, facts = _kept(source, keys)
@@ -138,7 +146,7 @@ class _Run:
     def _of_source(self, column: str) -> Column:
         return F.col(f"{ticked(self.source_name)}.{column}")
 
-    def _add_columns(self, source: Any) -> None:
+    def _add_columns(self, source: DataFrame) -> None:
         for part in source.schema.fields:
             if find(self.table.columns, part.name) is None:
                 kind = data_type_of(part.dataType)
@@ -147,7 +155,7 @@ class _Run:
                 assert found is not None
                 self.table = found
 
-    def _check_sources(self, source: Any) -> None:
+    def _check_sources(self, source: DataFrame) -> None:
         if any(clause.action in ("update", "insert") and clause.values is None for clause in self.clauses):
             for name in source.columns:
                 if find(self.table.columns, name) is None:
@@ -190,10 +198,10 @@ class _Run:
         )
         return added, deletes, count
 
-    def _to_add(self, target: Target, rows: Any) -> Added:
+    def _to_add(self, target: Target, rows: DataFrame) -> Added:
         return rows_to_add(target, rows)
 
-    def _changes(self) -> Any | None:
+    def _changes(self) -> DataFrame | None:
         """The rows of the target that change, with their new values and the number of their clause."""
         kinds = {clause.kind for clause in self.clauses}
         parts = []
@@ -215,7 +223,7 @@ class _Run:
             self.matched = found.where(F.col(_NUMBER).isNotNull()).select(F.col(_NUMBER).alias(_COUNT))
         return found.where(F.col(_CLAUSE).isNotNull()).drop(_NUMBER)
 
-    def _changed(self, rows: Any, kind: str, *, every: bool = False) -> Any:
+    def _changed(self, rows: DataFrame, kind: str, *, every: bool = False) -> DataFrame:
         """Rows with new values; with `every`, those without a clause too, as mere numbers of the source's row."""
         clause = self._clause_of(kind)
         number = self._of_source(_NUMBER) if every else F.lit(None).cast("long")
@@ -315,10 +323,11 @@ class _Run:
         return added
 
 
-def _kept(source: Any, keys: tuple[Key, ...]) -> tuple[Any, bool, Keys]:
+def _kept(source: DataFrame, keys: tuple[Key, ...]) -> tuple[DataFrame, bool, Keys]:
     """The rows of a source with numbers, evaluated once; whether they are few enough to be sent to the table; keys."""
     kept = checkpointed(source.withColumn(_NUMBER, F.monotonically_increasing_id()))
-    facts = known(keys, kept.agg(*facts_of(keys, _NUMBER)).first())
+    [facts_row] = kept.agg(*facts_of(keys, _NUMBER)).collect()
+    facts = known(keys, facts_row)
     width = sum(_width(part.dataType) for part in source.schema.fields)
     is_small = facts.count * width <= _BROADCAST_BYTES
     return (F.broadcast(kept) if is_small else kept), is_small, facts

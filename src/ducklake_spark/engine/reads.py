@@ -38,7 +38,7 @@ def read(
     """A table as a transaction sees it, its own rows and deletes included; `without` are data files to leave out."""
     schema = tx.schema_of(table.schema_id)
     options = ReadOptions(timestamp_ns=timestamp_ns, virtual_columns=tuple(virtual_columns))
-    info = LakeInfo(scope.name, scope.config.data_path)
+    info = LakeInfo(scope.name, scope.config.data_path, scope.config.is_encrypted)
     pending = _pending(scope, tx, table, timestamp_ns)
     if without:
         pending = pending or Pending()
@@ -51,7 +51,8 @@ def _pending(scope: Scope, tx: Transaction, table: TableDef, timestamp_ns: Times
     if edit is None or not (edit.files or edit.batches or edit.emptied or edit.deletes or edit.ended_rows):
         return None
     files = tuple(
-        ScanFile(-1 - i, file.whole_path, file.file_size_bytes) for i, file in enumerate(edit.files)
+        ScanFile(-1 - i, file.whole_path, file.file_size_bytes, mapping=file.mapping, key=file.key)
+        for i, file in enumerate(edit.files)
     )
     inlined = _inlined(scope, table, edit, timestamp_ns)
     own_files = _delete_files(edit)
@@ -64,7 +65,8 @@ def _pending(scope: Scope, tx: Transaction, table: TableDef, timestamp_ns: Times
         dropped_files=frozenset(file_id for file_id, each in edit.deletes.items() if each.ended),
         deleted=_deleted(edit, {i: file for i, file in own_files.items() if i not in many}),
         delete_files=tuple(
-            ScanFile(file_id, file.whole_path, file.file_size_bytes) for file_id, file in many.items()
+            ScanFile(file_id, file.whole_path, file.file_size_bytes, key=file.key)
+            for file_id, file in many.items()
         ),
         inlined=inlined,
         deleted_inlined={name: frozenset(row_ids) for name, row_ids in edit.ended_rows.items()},
@@ -86,7 +88,7 @@ def _deleted(edit: TableEdit, files: Mapping[int, DeleteFile]) -> dict[int, list
         if each.inlined and not each.ended
     }
     for file_id, file in files.items():
-        found.setdefault(file_id, []).extend(deleted_positions(file.whole_path).tolist())
+        found.setdefault(file_id, []).extend(deleted_positions(file.whole_path, file.key).tolist())
     return found
 
 

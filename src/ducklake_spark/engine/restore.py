@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.snapshot import SnapshotReader
 from ducklake_spark.catalog.transaction import Transaction
-from ducklake_spark.engine.scope import scope_of
+from ducklake_spark.engine.scope import Scope
 from ducklake_spark.errors import DuckLakeError, NotFoundError, TransactionError, TypeChangeError
 from ducklake_spark.format.columns import ColumnDef, walk_all
 from ducklake_spark.format.data import DataFile, FileDeletes
@@ -30,6 +30,7 @@ from ducklake_spark.format.edits import (
     SetPartitioning,
     SetSorting,
 )
+from ducklake_spark.format.encryption import key_of
 from ducklake_spark.format.objects import Snapshot, TableDef, is_local, uuid7
 from ducklake_spark.format.partitioning import Partitioning
 from ducklake_spark.format.statistics import ColumnStats
@@ -37,16 +38,16 @@ from ducklake_spark.scan.change_feed.frames import ChangeReader
 from ducklake_spark.scan.change_feed.plan import Feed, FeedFile, make_feed
 from ducklake_spark.scan.planning.plan import LakeInfo
 from ducklake_spark.scan.projection.types import choices_of
-from ducklake_spark.write.insert import Target, local_path, refused, rows_to_add
+from ducklake_spark.write.failures import refused
+from ducklake_spark.write.insert import rows_to_add
 from ducklake_spark.write.rowlevel.deletes import LOCATOR, delete_matching, inlined_delete_counts
+from ducklake_spark.write.target import Target, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from ducklake_spark.api.lake import Lake
 
-
-def restore(lake: Lake, tx: Transaction, table: TableDef, then: Snapshot) -> None:
+def restore(scope: Scope, tx: Transaction, table: TableDef, then: Snapshot) -> None:
     """Adds to a transaction what makes a table that of an earlier snapshot.
 
     Raises:
@@ -54,17 +55,17 @@ def restore(lake: Lake, tx: Transaction, table: TableDef, then: Snapshot) -> Non
         TypeChangeError: A type was widened since.
         TransactionError: The transaction has changed the table already.
     """
-    old = _old_table(lake, tx, table, then)
+    old = _old_table(scope, tx, table, then)
     now = _restore_schema(tx, table, old)
-    _Rows(lake, tx, now, then).restore()
+    _Rows(scope, tx, now, then).restore()
 
 
-def _old_table(lake: Lake, tx: Transaction, table: TableDef, then: Snapshot) -> TableDef:
+def _old_table(scope: Scope, tx: Transaction, table: TableDef, then: Snapshot) -> TableDef:
     if table.table_id in tx.edits.tables or is_local(table.table_id):
         raise TransactionError(
             f'Cannot restore table "{table.name}" in a transaction that has changed it. Commit or roll back first.'
         )
-    old = SnapshotReader(tx.store, then, scope_of(lake).cache).table_of(table.table_id)
+    old = SnapshotReader(tx.store, then, scope.cache).table_of(table.table_id)
     if old is None:
         raise NotFoundError(
             f'Table "{table.name}" was not there at version {then.snapshot_id}: it was created later, perhaps under '
@@ -123,18 +124,18 @@ def _nodes(columns: Sequence[ColumnDef]) -> dict[int, tuple[ColumnDef, int | Non
 
 
 class _Rows:
-    def __init__(self, lake: Lake, tx: Transaction, table: TableDef, then: Snapshot) -> None:
-        self.lake, self.tx, self.table, self.then = lake, tx, table, then
+    def __init__(self, scope: Scope, tx: Transaction, table: TableDef, then: Snapshot) -> None:
+        self.scope, self.tx, self.table, self.then = scope, tx, table, then
         self.schema = tx.schema_of(table.schema_id)
-        self.target = Target(tx, self.schema, table, lake.data_path, has_row_ids=True)
+        self.target = Target(tx, self.schema, table, scope.config.data_path, has_row_ids=True)
         self.feed: Feed = make_feed(
             tx.store,
-            LakeInfo(lake.name, lake.data_path),
+            LakeInfo(scope.name, scope.config.data_path, scope.config.is_encrypted),
             self.schema,
             table,
             replace(then, snapshot_id=then.snapshot_id + 1),
             tx.snapshot,
-            choices_of(lake.spark, "long"),
+            choices_of(scope.spark, "long"),
             is_net=True,
         )
 
@@ -149,7 +150,7 @@ class _Rows:
             self.tx.apply(added)
 
     def _reader(self, feed: Feed) -> ChangeReader:
-        return ChangeReader(self.lake.spark, self.tx.store, feed)
+        return ChangeReader(self.scope.spark, self.tx.store, feed)
 
     def _remove_new(self) -> None:
         """Ends what began since: whole files, inlined rows, and rows in files that must not end."""
@@ -159,9 +160,9 @@ class _Rows:
             for file in self.feed.inserted
             if file.begin_snapshot <= self.then.snapshot_id or file.data_file_id in kept
         ]
-        places = self._reader(self.feed).new_places(mixed)
-        if places is not None:
-            change, _ = delete_matching(self.target, _placed(places))
+        locators = self._reader(self.feed).new_locators(mixed)
+        if locators is not None:
+            change, _ = delete_matching(self.target, _located(locators))
             if change is not None:
                 self.tx.apply(change)
         ended = tuple(
@@ -196,15 +197,15 @@ class _Rows:
             files=tuple(each for each in self.feed.positions.files if each.data_file_id in ids),
             inlined=tuple(each for each in self.feed.positions.inlined if each[0] in ids),
         )
-        places = self._reader(replace(self.feed, positions=positions)).deleted_places()
-        if places is None:
+        locators = self._reader(replace(self.feed, positions=positions)).deleted_locators()
+        if locators is None:
             return
-        file_id, position, at = places.columns
-        old = places.where(F.col(at) <= F.lit(self.then.snapshot_id))
+        file_id, position, at = locators.columns
+        old = locators.where(F.col(at) <= F.lit(self.then.snapshot_id))
         pairs = ",".join(f"{real}:{local}" for real, local in ids.items())
         local = F.str_to_map(F.lit(pairs))[F.col(file_id).cast("string")].cast("long")
         change, _ = delete_matching(
-            self.target, _placed(old.select(local.alias("f"), F.col(position).alias("p")))
+            self.target, _located(old.select(local.alias("f"), F.col(position).alias("p")))
         )
         if change is not None:
             self.tx.apply(change)
@@ -220,7 +221,8 @@ class _Rows:
         rows, stats, values = self.tx.store.query_many(
             [
                 (
-                    "SELECT data_file_id, record_count, file_size_bytes, footer_size, row_id_start, partition_id FROM "
+                    "SELECT data_file_id, record_count, file_size_bytes, footer_size, row_id_start, partition_id, "
+                    "encryption_key FROM "
                     f"ducklake_data_file WHERE table_id = ? AND data_file_id IN ({ended})",
                     params,
                 ),
@@ -258,8 +260,9 @@ class _Rows:
                 partition_values=tuple(keys.get(file_id, ())),
                 has_row_ids=True,
                 row_id_start=start,
+                key=key_of(key),
             )
-            for file_id, count, size, footer, start, partition_id in rows
+            for file_id, count, size, footer, start, partition_id, key in rows
         }
 
     def _linked(self, file: FeedFile, facts: DataFile) -> DataFile:
@@ -287,10 +290,10 @@ class _Rows:
         return replace(facts, path=name, whole_path=whole)
 
 
-def _placed(places: DataFrame) -> DataFrame:
-    """Places of rows in files, as `delete_matching` takes them."""
-    file_id, position = (F.col(name) for name in places.columns)
+def _located(locators: DataFrame) -> DataFrame:
+    """Positions of rows in files, as `delete_matching` takes them."""
+    file_id, position = (F.col(name) for name in locators.columns)
     missing = F.lit(None).cast("string")
-    return places.select(
+    return locators.select(
         *(part.alias(name) for part, name in zip((file_id, missing, position), LOCATOR, strict=True))
     )

@@ -7,15 +7,23 @@ nowhere else.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.indexes import ensure_indexes
-from ducklake_spark.catalog.snapshot import Cache, SnapshotReader, read_newest
+from ducklake_spark.catalog.inlined_tables import drop_superseded
+from ducklake_spark.catalog.snapshot import (
+    Cache,
+    SnapshotReader,
+    described_sql,
+    read_newest,
+    snapshot_at_version,
+)
 from ducklake_spark.catalog.store import Store
 from ducklake_spark.catalog.transaction import RetryPolicy, Transaction
 from ducklake_spark.engine.retry import CommitConflict, until_committed
@@ -34,7 +42,7 @@ from ducklake_spark.format.options import Options
 from ducklake_spark.format.rows import CommitInfo
 from ducklake_spark.format.types import fold
 from ducklake_spark.spark import interrupts
-from ducklake_spark.spark.session import session_or_local
+from ducklake_spark.spark.session import expected, session_or_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +62,19 @@ class LakeConfig:
     attached_options: Mapping[str, str] = field(default_factory=dict)
     policy: RetryPolicy = field(default_factory=RetryPolicy)
     statement_retries: int = 10
+    is_encrypted: bool = False
+
+
+@dataclass
+class _ThreadState:
+    """What belongs to one thread: its transaction, and what goes back with it."""
+
+    transaction: Transaction | None = None
+    undo: list[Callable[[], object]] = field(default_factory=list)
+    aborted: bool = False
+    in_block: bool = False
+    token: str = ""
+    """By which Spark's threads know the transaction, if they do."""
 
 
 class Scope:
@@ -74,9 +95,19 @@ class Scope:
         self.default_schema: str = DEFAULT_SCHEMA if parent is None else parent.default_schema
         self.last_committed: int | None = None
         self.on_close: list[Callable[[], None]] = []
+        self.on_session: list[Callable[[SparkSession], None]] = []
+        """What is done once, when the lake has a session."""
+        self.on_mark: Callable[[str], None] | None = None
+        """Tells Spark of the transaction that this thread has begun, or with an empty text that it has none."""
+        self.on_commit: Callable[[Transaction], None] | None = None
+        """What is told of each transaction that was committed."""
+        self.sql_session: Any = None
+        """What statements of SQL on this handle share; made by the first that needs it."""
         self._parent = parent
         self._closed = False
         self._local = threading.local()
+        self._marked: dict[str, _ThreadState] = {}
+        self._begun: set[int] = set()
 
     @property
     def name(self) -> str:
@@ -86,13 +117,32 @@ class Scope:
     @property
     def spark(self) -> SparkSession:
         """The session in which data is read and written; made when it is first needed."""
+        if self._parent is not None:
+            return self._parent.spark
         self.session = session_or_local(self.session)
+        while self.on_session:
+            self.on_session.pop()(self.session)
         return self.session
+
+    def expecting_spark(self) -> AbstractContextManager[None]:
+        """Lets Spark start beside what a block does before it needs it."""
+        return expected() if self.session is None else nullcontext()
 
     def at(self, pinned: Snapshot) -> Scope:
         """The scope of the same lake at a snapshot, read-only."""
         config = replace(self.config, read_only=True)
         return Scope(self.store, config, self.cache, session=self.session, pinned=pinned, parent=self)
+
+    def apart(self) -> Scope:
+        """The scope of the same lake with transactions of its own, beside one that may be running here."""
+        return Scope(
+            self.store, self.config, self.cache, session=self.session, pinned=self.pinned, parent=self
+        )
+
+    def apart_read_only(self) -> Scope:
+        """The same, in which nothing can be changed."""
+        config = replace(self.config, read_only=True)
+        return Scope(self.store, config, self.cache, session=self.session, pinned=self.pinned, parent=self)
 
     def close(self) -> None:
         """Closes the connections; a scope at a snapshot leaves them to the one that it was made from."""
@@ -140,8 +190,12 @@ class Scope:
     ) -> tuple[SchemaDef, str]:
         """The schema and the own name. What is not `new` is also found in `main` when its name has no schema."""
         schema, own = self.parts(name, what)
+        is_bare = len(split_name(name, what)) == 1
+        if not is_bare and fold(schema) == fold(self.name) and tx.schema(schema) is None:
+            # `lake.table`; a schema that is called as the lake comes first, as in DuckDB.
+            schema, is_bare = self.default_schema, True
         found = ddl.get_schema(tx, schema)
-        if not new and self.default_schema != DEFAULT_SCHEMA and len(split_name(name, what)) == 1:
+        if not new and self.default_schema != DEFAULT_SCHEMA and is_bare:
             main = tx.schema(DEFAULT_SCHEMA)
             if main is not None and not _holds(tx, found, own) and _holds(tx, main, own):
                 return main, own
@@ -150,9 +204,55 @@ class Scope:
     # Statements.
 
     @property
+    def _state(self) -> _ThreadState:
+        found: _ThreadState | None = getattr(self._local, "state", None)
+        if found is None:
+            found = self._local.state = _ThreadState()
+        return found
+
+    @property
     def transaction(self) -> Transaction | None:
         """The transaction that is running in this thread."""
-        return getattr(self._local, "transaction", None)
+        return self._state.transaction
+
+    @contextmanager
+    def in_place_of(self, token: str) -> Iterator[None]:
+        """Runs a block in the place of the thread that has the transaction of this token, or of one that has none.
+
+        Spark asks for tables, and hands rows over, on other threads than those of users.
+        """
+        own = self._state
+        self._local.state = self._marked.get(token) or _ThreadState()
+        try:
+            yield
+        finally:
+            self._local.state = own
+
+    def require_none_begun(self, why: str) -> None:
+        """Raises TransactionError while a thread has begun a transaction, for those who cannot tell threads apart."""
+        if self._begun:
+            raise TransactionError(
+                f'A transaction of the lake "{self.name}" is open, and {why}. End it first, or use lake.sql().'
+            )
+
+    def mark(self) -> None:
+        """Tells Spark of this thread's transaction; so does its beginning, if the lake had a session then."""
+        state = self._state
+        if self.on_mark is not None and state.transaction is not None and not state.token:
+            state.token = uuid.uuid4().hex
+            self._marked[state.token] = state
+            self.on_mark(state.token)
+
+    def _ended(self) -> None:
+        """The transaction of this thread is over."""
+        state = self._state
+        state.transaction = None
+        self._begun.discard(id(state))
+        if state.token:
+            self._marked.pop(state.token, None)
+            state.token = ""
+            if self.on_mark is not None and not self.is_closed:
+                self.on_mark("")
 
     def new_transaction(self) -> Transaction:
         """A new transaction at the newest snapshot; one round trip."""
@@ -160,6 +260,8 @@ class Scope:
         newest, [metadata] = read_newest(
             self.store, self.cache, ('SELECT "key", value, scope, scope_id FROM ducklake_metadata', ())
         )
+        if self.pinned is not None and self.pinned != newest:
+            snapshot_at_version(self.store, self.pinned.snapshot_id)  # it may have been expired since
         options = Options.of_rows(
             [(key, value, scope, scope_id) for key, value, scope, scope_id in metadata],
             self.config.attached_options,
@@ -173,11 +275,15 @@ class Scope:
         self._require_not_aborted()
         return self.transaction or self.new_transaction()
 
-    def statement(self, run: Callable[[Transaction], T]) -> T:
+    def statement(self, run: Callable[[Transaction], T], *, most_retries: int | None = None) -> T:
         """Makes a change, all of it or nothing, as a part of the running transaction or as a snapshot of its own.
 
         Its own commit may meet a conflict with another writer: then it is run again on the newest snapshot. What `run`
         calls may be statements too; they are parts of this one.
+
+        Args:
+            run: Makes the change.
+            most_retries: How often a long statement is run again at most, whatever the lake allows.
         """
         self.require_open()
         self.require_writable()
@@ -186,8 +292,12 @@ class Scope:
         if running is not None:
             with running.savepoint(), self._undoing():
                 return run(running)
+        retries = self.config.statement_retries
         return until_committed(
-            lambda: self._attempt(run), self.store.display, self.config.statement_retries, self.config.policy
+            lambda: self._attempt(run),
+            self.store.display,
+            retries if most_retries is None else min(retries, most_retries),
+            self.config.policy,
         )
 
     def _attempt(self, run: Callable[[Transaction], T]) -> T:
@@ -203,21 +313,22 @@ class Scope:
                     raise CommitConflict(conflict) from conflict
                 return result
         finally:
-            self._local.transaction = None
+            self._ended()
 
     def _run_in(self, transaction: Transaction, *, in_block: bool) -> None:
-        local = self._local
-        local.transaction, local.undo, local.aborted, local.in_block = transaction, [], False, in_block
+        state = self._state
+        state.transaction, state.undo, state.aborted, state.in_block = transaction, [], False, in_block
 
     @contextmanager
     def _undoing(self) -> Iterator[None]:
         """Handles that followed a change go back when it fails."""
-        done = len(self._local.undo)
+        undo = self._state.undo
+        done = len(undo)
         try:
             yield
         except BaseException:
-            while len(self._local.undo) > done:
-                self._local.undo.pop()()
+            while len(undo) > done:
+                undo.pop()()
             raise
 
     def _commit(self, transaction: Transaction) -> None:
@@ -234,6 +345,11 @@ class Scope:
             ensure_indexes(self.store)
         if committed is not None:
             self.last_committed = committed
+        flushed = [i for i, edit in transaction.edits.tables.items() if edit.flushed and edit.now]
+        if flushed:
+            drop_superseded(self.store, flushed)
+        if committed is not None and self.on_commit is not None:
+            self.on_commit(transaction)
 
     # Transactions of several statements.
 
@@ -249,25 +365,27 @@ class Scope:
         transaction = self.new_transaction()
         transaction.info = info
         self._run_in(transaction, in_block=False)
+        self._begun.add(id(self._state))
+        self.mark()
 
     @contextmanager
     def block(self, info: CommitInfo) -> Iterator[None]:
         """A transaction that the end of the block commits, and an exception rolls back."""
         self.begin(info)
-        self._local.in_block = True
+        self._state.in_block = True
         try:
             yield
         except BaseException:
-            self._local.in_block = False
+            self._state.in_block = False
             self.rollback()
             raise
-        self._local.in_block = False
+        self._state.in_block = False
         self.commit()
 
     def commit(self) -> None:
         """COMMIT of what was begun in this thread."""
         transaction = self._own_transaction("COMMIT")
-        aborted = self._local.aborted
+        aborted = self._state.aborted
         try:
             with _discarding(transaction):
                 if aborted:
@@ -280,14 +398,26 @@ class Scope:
             self._undo()
             raise
         finally:
-            self._local.transaction = None
+            self._ended()
 
     def rollback(self) -> None:
         """ROLLBACK of what was begun in this thread."""
         transaction = self._own_transaction("ROLLBACK")
-        self._local.transaction = None
+        self._ended()
         transaction.discard()
         self._undo()
+
+    def require_ended(self) -> None:
+        """Rolls back a transaction that was begun in this thread and never committed, and says so.
+
+        Raises:
+            TransactionError: There was one.
+        """
+        if self.transaction is not None:
+            self.rollback()
+            raise TransactionError(
+                "A transaction was left open: it was rolled back. End it with COMMIT to keep it."
+            )
 
     def _own_transaction(self, statement: str) -> Transaction:
         """The transaction that `begin()` began."""
@@ -296,7 +426,7 @@ class Scope:
             raise TransactionError(
                 f"There is no transaction in this thread for {statement}. Begin one first."
             )
-        if self._local.in_block:
+        if self._state.in_block:
             raise TransactionError(
                 f"{statement} cannot stand inside of `with lake.transaction():`: the end of the block commits, an "
                 "exception that leaves it rolls back."
@@ -304,16 +434,16 @@ class Scope:
         return self.transaction
 
     def _undo(self) -> None:
-        for undo in reversed(self._local.undo):
+        for undo in reversed(self._state.undo):
             undo()
 
     def abort(self) -> None:
         """A statement failed while it ran: nothing but the end of its transaction is left."""
-        if self.transaction is not None and not self._local.in_block:
-            self._local.aborted = True
+        if self.transaction is not None and not self._state.in_block:
+            self._state.aborted = True
 
     def _require_not_aborted(self) -> None:
-        if self.transaction is not None and self._local.aborted:
+        if self.transaction is not None and self._state.aborted:
             raise TransactionError(
                 "The transaction is aborted, because a statement of it failed while it ran. Use ROLLBACK."
             )
@@ -321,33 +451,35 @@ class Scope:
     def on_rollback(self, undo: Callable[[], object]) -> None:
         """Handles that follow a change go back when its transaction does."""
         if self.transaction is not None:
-            self._local.undo.append(undo)
+            self._state.undo.append(undo)
 
     # What the catalog says of snapshots.
 
     def snapshot_rows(self, newest: int | None = None) -> list[tuple[Any, ...]]:
         """The snapshots with what they changed, in order: all, or so many of the newest."""
         self.require_open()
-        rows = self.store.query(
-            f"SELECT s.snapshot_id, {self.store.micros_sql('s.snapshot_time')}, s.schema_version, c.changes_made, "
-            "c.author, c.commit_message, c.commit_extra_info FROM ducklake_snapshot s LEFT JOIN "
-            "ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id ORDER BY s.snapshot_id DESC"
-            + ("" if newest is None else f" LIMIT {newest:d}")
-        )
-        return rows[::-1]
+        sql = described_sql(self.store)
+        if newest is None:
+            return self.store.query(sql)
+        return self.store.query(f"{sql} DESC LIMIT {newest:d}")[::-1]
 
     def snapshot_values(self, newest: int | None = None) -> list[tuple[Any, ...]]:
         """The rows of `snapshots()`, for those who have no Spark; all, or so many of the newest."""
-        return [
-            (
-                snapshot_id,
-                EPOCH + timedelta(microseconds=int(micros)),
-                schema_version,
-                changes_map(parse_changes(changes)),
-                *words,
-            )
-            for snapshot_id, micros, schema_version, changes, *words in self.snapshot_rows(newest)
-        ]
+        return described(self.snapshot_rows(newest))
+
+
+def described(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The rows of `described_sql` as `snapshots()` shows them."""
+    return [
+        (
+            snapshot_id,
+            EPOCH + timedelta(microseconds=int(micros)),
+            schema_version,
+            changes_map(parse_changes(changes)),
+            *words,
+        )
+        for snapshot_id, micros, schema_version, changes, *words in rows
+    ]
 
 
 class HasScope(Protocol):

@@ -1,10 +1,12 @@
-"""Points in time as users give them: a text or a datetime; without a zone they are UTC."""
+"""Points in time as users give them: a text or a datetime, without a zone UTC; and the lake as it was then."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from typing import Union
 
+from ducklake_spark.catalog.snapshot import snapshot_at_time, snapshot_at_version
+from ducklake_spark.engine.scope import Scope
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.duckdb_sql import cast_text
 from ducklake_spark.format.objects import EPOCH
@@ -14,6 +16,23 @@ Timestamp = Union[str, datetime]  # noqa: UP007 - a name for readers
 
 
 _ENDLESS = {"infinity": 2**63 - 1, "-infinity": -(2**63) + 1}
+
+
+def scope_at(scope: Scope, version: int | None, timestamp: Timestamp | None) -> Scope:
+    """The scope of the same lake at a snapshot, by its version or by a time.
+
+    Raises:
+        SnapshotNotFoundError: There is no such snapshot.
+    """
+    if (version is None) == (timestamp is None):
+        raise InvalidInputError("at() takes a version or a timestamp, and not both.")
+    scope.require_open()
+    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+        raise InvalidInputError(f"version takes a whole number, not {version!r}.")
+    if version is not None:
+        return scope.at(snapshot_at_version(scope.store, version))
+    assert timestamp is not None
+    return scope.at(snapshot_at_time(scope.store, micros_of(timestamp, "timestamp"), str(timestamp)))
 
 
 def micros_of(timestamp: Timestamp, what: str) -> int:

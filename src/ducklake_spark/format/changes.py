@@ -45,11 +45,11 @@ class ChangeSet:
     def merge(self, other: ChangeSet) -> None:
         """Adds the changes of another snapshot."""
         for part in fields(self):
-            mine, theirs = getattr(self, part.name), getattr(other, part.name)
-            if isinstance(mine, set):
-                mine.update(theirs)
+            own, others = getattr(self, part.name), getattr(other, part.name)
+            if isinstance(own, set):
+                own.update(others)
             else:
-                mine.extend(theirs)
+                own.extend(others)
 
 
 # One row per kind: the word in `changes_made`, the field above, the key in `snapshots()`. The order is the order of

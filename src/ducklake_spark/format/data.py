@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ducklake_spark.format.column_mapping import ColumnMapping
 from ducklake_spark.format.columns import ColumnDef
-from ducklake_spark.format.statistics import ColumnStats, merge_files
+from ducklake_spark.format.encryption import FileKey
+from ducklake_spark.format.statistics import UNBOUNDED, ColumnStats, merge_files
 from ducklake_spark.format.types import NESTED, DataType, List, Map, Scalar, Struct, duckdb_name
 
 LOCAL_ROW_ID = 10**18
-"""Row ids from here on are of rows that a transaction inserted and did not commit yet, as in the reference."""
+"""Row ids from here on are of rows that a transaction inserted and did not commit yet, as in the extension."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,10 @@ class DataFile:
     has_row_ids: bool = False
     """Whether its rows were in the table before and keep their ids, which begin at `row_id_start`."""
     row_id_start: int | None = None
+    mapping: ColumnMapping | None = None
+    """How it calls the columns, if it was there before and was added; then it stays when there is no commit."""
+    key: FileKey | None = None
+    """With which it is encrypted."""
 
 
 def joined(files: Sequence[DataFile], columns: Sequence[ColumnDef]) -> DataFile:
@@ -70,22 +76,6 @@ class InlineBatch:
     def record_count(self) -> int:
         """How many rows."""
         return len(self.rows)
-
-    def remapped(self, columns: tuple[ColumnDef, ...]) -> InlineBatch:
-        """The rows for a table whose columns changed after they were made, in the same transaction."""
-        if [(c.column_id, c.type) for c in columns] == [(c.column_id, c.type) for c in self.layout]:
-            return self
-        places = {column.column_id: i for i, column in enumerate(self.layout)}
-        rows = [
-            tuple(
-                row[places[column.column_id]]
-                if column.column_id in places
-                else initial_value(column, self.kind)
-                for column in columns
-            )
-            for row in self.rows
-        ]
-        return replace(self, rows=rows, casts=inline_casts(columns, self.kind), layout=columns)
 
 
 PLAIN = frozenset({"boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"})
@@ -129,21 +119,6 @@ def inline_casts(columns: Sequence[ColumnDef], kind: str) -> tuple[str, ...]:
     return tuple(casts)
 
 
-def initial_value(column: ColumnDef, kind: str) -> Any:
-    """The initial default of a column, in the encoding of the catalog database."""
-    text = column.initial_default
-    if text is None:
-        return None
-    if column.type == "boolean":
-        value = text.lower() in ("true", "t", "1")
-        return int(value) if kind in ("sqlite", "mysql") else value
-    if column.type in PLAIN:
-        return int(text)
-    if column.type == "blob" or (kind == "postgres" and column.type in ("varchar", "json")):
-        return text.encode()
-    return float(text) if kind == "postgres" and column.type in ("float32", "float64") else text
-
-
 @dataclass(frozen=True)
 class DeleteFile:
     """A delete file that was written for a data file.
@@ -154,6 +129,7 @@ class DeleteFile:
         replaces: Id, path and relativity of the committed delete file whose place it takes. One that has a stamp holds
             the snapshots of all its deletes, and the old file goes; any other begins where the old one ends.
         format: `parquet`, or `puffin` for a deletion vector.
+        key: With which it is encrypted.
     """
 
     path: str
@@ -165,6 +141,7 @@ class DeleteFile:
     stamp: int | None = None
     replaces: tuple[int, str, bool] | None = None
     format: str = "parquet"
+    key: FileKey | None = None
 
 
 @dataclass(frozen=True)
@@ -182,12 +159,18 @@ def added_statistics(
 ) -> dict[int, ColumnStats]:
     """What all added rows together say of each column; nothing of a column that some of them are silent on.
 
-    Rows that were inlined and deleted again by one transaction count, as in the reference. Rows that come back do
+    Rows that were inlined and deleted again by one transaction count, as in the extension. Rows that come back do
     not: the table's statistics, which never shrink, have them already.
     """
     parts: dict[int, list[ColumnStats]] = {}
     new: list[DataFile | InlineBatch] = [*(file for file in files if not file.has_row_ids), *batches]
-    sources = [source.columns for source in new if source.record_count or source.columns]
+    sources = [
+        _told(source, types)
+        if isinstance(source, DataFile) and source.mapping is not None
+        else source.columns
+        for source in new
+        if source.record_count or source.columns
+    ]
     for columns in sources:
         for stats in columns:
             parts.setdefault(stats.column_id, []).append(stats)
@@ -196,3 +179,13 @@ def added_statistics(
         for column_id, found in parts.items()
         if column_id in types and types[column_id] not in NESTED and len(found) == len(sources)
     }
+
+
+def _told(file: DataFile, types: Mapping[int, str]) -> tuple[ColumnStats, ...]:
+    """What an added file really tells: whoever wrote it may have counted nothing, or have left out bounds."""
+    return tuple(
+        each
+        for each in file.columns
+        if each.null_count is not None
+        and (each.all_null or each.min_value is not None or types.get(each.column_id) in UNBOUNDED)
+    )

@@ -15,8 +15,11 @@ from typing import Any
 import duckdb
 
 from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.format.columns import ColumnDef
+from ducklake_spark.format.duckdb_rows import first_row
 from ducklake_spark.format.names import check_text
 from ducklake_spark.format.objects import MacroImpl, MacroParameter
+from ducklake_spark.format.partitioning import Partitioning
 from ducklake_spark.format.sorting import SortKey
 from ducklake_spark.format.types import NESTED, DataType, duckdb_name, fold, parse_type, quote, text_literal
 
@@ -118,6 +121,13 @@ def _parse(sql: str, what: str) -> Any:
     if len(tree["statements"]) != 1:
         raise InvalidInputError(f"Cannot read {what}: it must be one statement: {sql}")
     return tree
+
+
+def _is_null(constant: Any) -> bool:
+    """Whether a constant is NULL, in the words of DuckDB 1 or 2."""
+    if "literal" in constant:
+        return bool(constant["literal"]["kind"] == "NULL_LITERAL")
+    return bool(constant["value"]["is_null"])
 
 
 def _print(tree: Any) -> str:
@@ -306,6 +316,21 @@ def cast_text(text: str, data_type: DataType, column: str) -> str:
     return result
 
 
+def before(micros: int, interval: str) -> int:
+    """The time that is an interval before another, both in microseconds since 1970.
+
+    >>> before(86_400_000_000, "1 month 1 hour")
+    -2595600000000
+
+    Raises:
+        InvalidInputError: Not an interval, or one that leads out of all times.
+    """
+    try:
+        return int(_run("SELECT epoch_us(make_timestamp(?) - CAST(? AS INTERVAL))", [micros, interval])[0][0])
+    except duckdb.Error as error:
+        raise InvalidInputError(f"{interval!r} is no interval: {_reason(error)}") from None
+
+
 @dataclass(frozen=True)
 class Default:
     """A column's default as the catalog keeps it."""
@@ -338,7 +363,7 @@ def default_of(value: Any, data_type: DataType, column: str) -> Default:
         return Default(text, "literal", initial)
     _, parsed = _parse_expression(value.sql, f'the default of column "{column}"')
     if parsed.get("class") == "CONSTANT":
-        if parsed["value"]["is_null"]:
+        if _is_null(parsed):
             return Default(None, "literal", None)
         text = _run(f"SELECT CAST(({value.sql}) AS VARCHAR)")[0][0]
         initial = cast_text(text, data_type, column)
@@ -354,9 +379,11 @@ def _default_text(sql: str, data_type: DataType, column: str) -> str:
         connection = _connection()
         try:
             connection.execute(f"CREATE OR REPLACE TEMP TABLE d (c {duckdb_name(data_type)} DEFAULT ({sql}))")
-            row = connection.execute(
-                "SELECT column_default FROM duckdb_columns() WHERE table_name = 'd' AND column_name = 'c'"
-            ).fetchone()
+            row = first_row(
+                connection.execute(
+                    "SELECT column_default FROM duckdb_columns() WHERE table_name = 'd' AND column_name = 'c'"
+                )
+            )
         except duckdb.Error as error:
             raise InvalidInputError(
                 f'Cannot use {sql} as the default of column "{column}": {_reason(error)}'
@@ -420,7 +447,7 @@ def _macro_parameter(text: str) -> MacroParameter:
     if not default.strip():
         return MacroParameter(name, parameter_type)
     _, parsed = _parse_expression(default.strip(), f'the default of macro parameter "{name}"')
-    if parsed.get("class") != "CONSTANT" or parsed["value"]["is_null"]:
+    if parsed.get("class") != "CONSTANT" or _is_null(parsed):
         raise InvalidInputError(
             f'The default of macro parameter "{name}" must be a number or a string, not {default.strip()}.'
         )
@@ -436,3 +463,9 @@ def quote_if_needed(name: str) -> str:
     ('t', '"a b"', 'T')
     """
     return canonical_expression(quote(name))
+
+
+def partition_texts(partitioning: Partitioning | None, columns: Sequence[ColumnDef]) -> list[str]:
+    """Partition keys as users write them."""
+    names = {column.column_id: quote_if_needed(column.name) for column in columns}
+    return [key.text(names[key.column_id]) for key in (partitioning.keys if partitioning is not None else ())]

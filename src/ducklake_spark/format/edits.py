@@ -12,8 +12,10 @@ from typing import Any, Generic, TypeVar, Union
 
 from ducklake_spark.format.changes import ChangeSet
 from ducklake_spark.format.columns import ColumnDef
+from ducklake_spark.format.compaction import CompactFiles, CompactionKind
 from ducklake_spark.format.conflicts import OwnChanges
 from ducklake_spark.format.data import DataFile, DeleteFile, FileDeletes, InlineBatch
+from ducklake_spark.format.flush import FlushInlinedData
 from ducklake_spark.format.objects import MacroDef, SchemaDef, TableDef, ViewDef, is_local
 from ducklake_spark.format.partitioning import Partitioning
 from ducklake_spark.format.sorting import Sorting
@@ -243,6 +245,8 @@ Change = Union[  # noqa: UP007 - long
     InlineRows,
     TruncateTable,
     DeleteRows,
+    FlushInlinedData,
+    CompactFiles,
 ]
 
 E = TypeVar("E", bound="Edit[Any]")
@@ -279,6 +283,8 @@ class TableEdit(Edit[TableDef]):
     deletes: dict[int, FileDeletes] = field(default_factory=dict)
     ended_rows: dict[str, set[int]] = field(default_factory=dict)
     own_deletes: dict[int, DeleteFile] = field(default_factory=dict)
+    flushed: FlushInlinedData | None = None
+    compactions: list[CompactFiles] = field(default_factory=list)
 
     def delete(self, change: DeleteRows) -> None:
         """Adds deletes."""
@@ -290,9 +296,9 @@ class TableEdit(Edit[TableDef]):
                 self.own_deletes[place] = file
         if change.own_rows:
             self.batches = _without(self.batches, change.own_rows)
-        gone = {place for place, file in change.own_files if file is None}
-        if gone:
-            kept = [place for place in range(len(self.files)) if place not in gone]
+        removed = {place for place, file in change.own_files if file is None}
+        if removed:
+            kept = [place for place in range(len(self.files)) if place not in removed]
             self.own_deletes = {
                 new: self.own_deletes[old] for new, old in enumerate(kept) if old in self.own_deletes
             }
@@ -308,8 +314,22 @@ class TableEdit(Edit[TableDef]):
         """Whether it changes anything: not if the table came and went, nor if all its files did."""
         if self.base is not self.now:
             return True
-        rows = self.files or self.batches or self.deletes or self.ended_rows
+        rows = (
+            self.files or self.batches or self.deletes or self.ended_rows or self.flushed or self.compactions
+        )
         return self.base is not None and bool(rows or self.emptied is not None or self.is_ddl)
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether rows come or go."""
+        changed = self.files or self.batches or self.deletes or self.ended_rows
+        return bool(changed or self.emptied is not None)
+
+    @property
+    def is_compacted_twice(self) -> bool:
+        """Whether a file was compacted more than once."""
+        ids = [file_id for compaction in self.compactions for file_id in compaction.source_ids]
+        return len(ids) != len(set(ids)) or len({compaction.kind for compaction in self.compactions}) > 1
 
     @property
     def adds_rows(self) -> bool:
@@ -399,6 +419,19 @@ class Edits:
             edit.base is not None or edit.now is not None for edits in others for edit in edits.values()
         )
 
+    @property
+    def mixes_compaction(self) -> bool:
+        """Whether files were compacted and something else was changed, which cannot be one snapshot."""
+        compacted = [edit for edit in self.tables.values() if edit.compactions]
+        others = [
+            edit for edit in self._effective() if not isinstance(edit, TableEdit) or not edit.compactions
+        ]
+        return bool(compacted) and (
+            bool(others)
+            or self.is_ddl
+            or any(edit.changes_rows or edit.is_compacted_twice for edit in compacted)
+        )
+
     def apply(self, change: Change) -> None:
         """Adds a change that was checked."""
         match change:
@@ -456,6 +489,8 @@ class Edits:
                 self._to_change(self.macros, macro.macro_id, Edit(macro, macro)).now = None
             case DeleteRows(table):
                 self._table(table).delete(change)
+            case CompactFiles(table):
+                self._table(table).compactions.append(change)
             case InsertFiles(table, files):
                 self._table(table).files.extend(files)
             case TruncateTable(table):
@@ -465,6 +500,8 @@ class Edits:
                 emptied.ended_rows = {}
                 if not is_local(table.table_id):
                     emptied.emptied = change
+            case FlushInlinedData(table):
+                self._table(table).flushed = change
             case InlineRows(table, batch):
                 self._table(table).batches.append(batch)
             case SetOption(key, value, scope, scope_id):
@@ -509,6 +546,13 @@ class Edits:
                 result.inserted_into_tables.add(real_id.get(table_id, table_id))
             if table.batches:
                 result.inlined_inserts.add(real_id.get(table_id, table_id))
+            if table.flushed is not None and table.flushed.files:
+                result.inline_flushes.add(table_id)
+            if table.flushed is not None and table.flushed.deletes:
+                result.deleted_from_tables.add(table_id)
+            for compaction in table.compactions:
+                is_merge = compaction.kind is CompactionKind.MERGE
+                (result.merge_adjacents if is_merge else result.rewrite_deletes).add(table_id)
         for view_id, view in self.views.items():
             if view.now is None:
                 if view.base is not None:
@@ -527,7 +571,7 @@ class Edits:
                 dropped.add(macro_id)
         return result
 
-    def mine(self, schemas: dict[int, str]) -> OwnChanges:
+    def own_changes(self, schemas: dict[int, str]) -> OwnChanges:
         """What the conflict check compares; `schemas` are the names of the schemas at the start."""
         names: dict[int, str] = {}
         for edits in (self.tables, self.views, self.macros):
@@ -544,8 +588,19 @@ class Edits:
             deleted_files={
                 file_id: table_id
                 for table_id, edit in self.tables.items()
-                for file_id in (*edit.deletes, *(edit.emptied.file_ids if edit.emptied else ()))
+                for file_id in (
+                    *edit.deletes,
+                    *(edit.emptied.file_ids if edit.emptied else ()),
+                    *(i for i, _ in (edit.flushed.deletes if edit.flushed else ())),
+                )
+            },
+            compacted_files={
+                file_id: table_id
+                for table_id, edit in self.tables.items()
+                for compaction in edit.compactions
+                for file_id in compaction.source_ids
             },
             ended_rows={i: e.ended_rows for i, e in self.tables.items() if not e.emptied},
             not_null_tables={i for i, e in self.tables.items() if e.checks_nulls and not is_local(i)},
+            flushed_tables={i for i, e in self.tables.items() if e.flushed is not None},
         )

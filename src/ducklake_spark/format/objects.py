@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
+from ducklake_spark.format import paths
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.partitioning import Partitioning
 from ducklake_spark.format.sorting import Sorting
@@ -129,6 +130,12 @@ def uuid7() -> str:
         | random_bits & ((1 << 62) - 1)
     )
     return str(uuid.UUID(int=value))
+
+
+def table_folder(data_path: str, schema: SchemaDef, table: TableDef) -> str:
+    """The folder of a table, whole."""
+    parent = paths.join(data_path, schema.path, schema.path_is_relative)
+    return paths.join(parent, table.path, table.path_is_relative)
 
 
 def quoted_list(names: Sequence[str]) -> str:

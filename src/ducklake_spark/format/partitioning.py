@@ -37,6 +37,16 @@ class PartitionKey:
         match = _BUCKET.match(self.transform)
         return int(match.group(1)) if match else None
 
+    def text(self, column: str) -> str:
+        """The key as users write it, with this name of its column.
+
+        >>> PartitionKey(1, "bucket(8)").text("id"), PartitionKey(1, "year").text("at"), PartitionKey(1).text("id")
+        ('bucket(8, id)', 'year(at)', 'id')
+        """
+        if self.buckets is not None:
+            return f"bucket({self.buckets}, {column})"
+        return column if self.transform == "identity" else f"{self.transform}({column})"
+
 
 @dataclass(frozen=True)
 class Partitioning:

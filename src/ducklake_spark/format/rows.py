@@ -8,9 +8,13 @@ from itertools import zip_longest
 from typing import Any, Union
 
 from ducklake_spark.format.changes import format_changes
+from ducklake_spark.format.column_mapping import TYPE, Shape
 from ducklake_spark.format.columns import ColumnDef, walk_all
+from ducklake_spark.format.compaction import CompactedFile, CompactFiles, CompactionKind, SourceFile
 from ducklake_spark.format.data import DataFile, DeleteFile, added_statistics
 from ducklake_spark.format.edits import Edits, TableEdit
+from ducklake_spark.format.encryption import stored
+from ducklake_spark.format.flush import FlushInlinedData, flush_rows
 from ducklake_spark.format.objects import MacroDef, Snapshot, TableDef, ViewDef, is_local, quoted_list
 from ducklake_spark.format.statistics import ColumnStats, TableStats, merge_table
 
@@ -79,6 +83,7 @@ class Batch:
 
 _MOST_IDS = 1000
 """How many ids one statement names; databases have a limit on parameters."""
+_MOST_SCHEDULED = 300
 
 _TABLE_PARTS = (
     ("ducklake_table", "table_id"),
@@ -92,6 +97,16 @@ _TABLE_PARTS = (
 )
 
 
+_FILE_PARTS = (
+    "ducklake_data_file",
+    "ducklake_file_column_stats",
+    "ducklake_delete_file",
+    "ducklake_file_partition_value",
+    "ducklake_file_variant_stats",
+)
+"""What the catalog keeps of a data file."""
+
+
 @dataclass(frozen=True)
 class TableState:
     """What a commit must know of a table to which rows are added."""
@@ -99,6 +114,8 @@ class TableState:
     stats: TableStats = field(default_factory=TableStats)
     inlined_table: str | None = None
     """Where inlined rows go; None when a table for them must be made."""
+    mappings: Mapping[Shape, int] = field(default_factory=dict)
+    """The name maps of files that were added before."""
 
 
 def build(
@@ -145,6 +162,7 @@ class _Builder:
         )
         self.ids = self.batch.real_ids
         self.own_delete_files: dict[int, list[tuple[int, DeleteFile]]] = {}
+        self.mappings: dict[int, dict[Shape, int]] = {}
 
     def _state(self, table: TableDef) -> TableState:
         return self.states.get(table.table_id, TableState())
@@ -152,6 +170,7 @@ class _Builder:
     def build(self) -> Batch:
         if self.batch.makes_snapshot:
             self._allocate()
+            self._mappings()
             self._schemas()
             self._tables()
             self._views()
@@ -199,6 +218,21 @@ class _Builder:
             for macro_id, macro in edits.macros.items():
                 if macro.now is not None and is_local(macro_id) and macro.now.is_table == of_tables:
                     self._next(macro_id)
+
+    def _mappings(self) -> None:
+        """Name maps of added files: one for each shape that the table has none of yet. Their ids are those of files."""
+        for edit in self.edits.tables.values():
+            if edit.now is None:
+                continue
+            table_id = self._real(edit.now.table_id)
+            known = self.mappings[table_id] = dict(self._state(edit.now).mappings)
+            for mapping in (file.mapping for file in edit.files):
+                if mapping is None or mapping.shape in known:
+                    continue
+                known[mapping.shape] = self.batch.next_file_id
+                self._insert("ducklake_column_mapping", (self.batch.next_file_id, table_id, TYPE))
+                self._insert("ducklake_name_mapping", *mapping.rows(self.batch.next_file_id))
+                self.batch.next_file_id += 1
 
     def _allocate_specifications(self, edit: TableEdit) -> None:
         if edit.now is None:
@@ -282,6 +316,10 @@ class _Builder:
         if edit.adds_rows:
             self._added(edit, table, table_id, inlined_table)
         self._deleted(edit, table_id)
+        if edit.flushed is not None:
+            self._flushed(edit.flushed, table_id)
+        for compaction in edit.compactions:
+            self._compacted(compaction, table_id)
 
     def _deleted(self, edit: TableEdit, table_id: int) -> None:
         begin = self.batch.snapshot_id
@@ -307,16 +345,7 @@ class _Builder:
 
     def _delete_row(self, file: DeleteFile, table_id: int, data_file_id: int) -> tuple[Any, ...]:
         if file.replaces is not None and file.stamp is not None:
-            old_id, path, relative = file.replaces
-            self.batch.statements.append(
-                Execute("DELETE FROM ducklake_delete_file WHERE delete_file_id = ?", (old_id,))
-            )
-            self.batch.statements.append(
-                Execute(
-                    f"INSERT INTO ducklake_files_scheduled_for_deletion VALUES (?, ?, ?, {NOW})",
-                    (old_id, path, relative),
-                )
-            )
+            self._forget_delete_file(file.replaces)
         delete_file_id, self.batch.next_file_id = self.batch.next_file_id, self.batch.next_file_id + 1
         begin = self.batch.snapshot_id
         return (
@@ -331,8 +360,92 @@ class _Builder:
             file.delete_count,
             file.file_size_bytes,
             file.footer_size,
-            None,
+            stored(file.key),
             None if file.stamp is None else begin,
+        )
+
+    def _flushed(self, change: FlushInlinedData, table_id: int) -> None:
+        rows = flush_rows(change, self.batch.next_file_id)
+        self.batch.next_file_id = rows.next_file_id
+        self._insert("ducklake_data_file", *rows.data_files)
+        self._insert("ducklake_file_column_stats", *rows.column_stats)
+        self._insert("ducklake_file_variant_stats", *rows.variant_stats)
+        self._insert("ducklake_file_partition_value", *rows.partition_values)
+        known = (change.snapshot_id,)
+        emptied = [*change.inlined_tables]
+        if change.deletes:
+            emptied.append(f"ducklake_inlined_delete_{table_id}")
+        for name in emptied:
+            self.batch.statements.append(Execute(f'DELETE FROM "{name}" WHERE begin_snapshot <= ?', known))
+        for replaced in rows.replaced:
+            self._forget_delete_file(replaced)
+        self._insert("ducklake_delete_file", *rows.delete_files)
+        if change.bytes:
+            # The table's other statistics have these rows already.
+            added = "UPDATE ducklake_table_stats SET file_size_bytes = file_size_bytes + ? WHERE table_id = ?"
+            self.batch.statements.append(Execute(added, (change.bytes, table_id)))
+
+    def _forget_delete_file(self, replaced: tuple[int, str, bool]) -> None:
+        """Another file has its deletes: it is not even needed for time travel."""
+        forget = Execute("DELETE FROM ducklake_delete_file WHERE delete_file_id = ?", replaced[:1])
+        schedule = f"INSERT INTO ducklake_files_scheduled_for_deletion VALUES (?, ?, ?, {NOW})"
+        self.batch.statements += [forget, Execute(schedule, replaced)]
+
+    def _compacted(self, change: CompactFiles, table_id: int) -> None:
+        """Merged files are forgotten, as the new ones tell the snapshot of each row; rewritten ones end."""
+        sources = change.source_ids
+        if change.kind is CompactionKind.MERGE:
+            for part in _FILE_PARTS:
+                self._delete_from(part, "data_file_id", sources)
+            self._schedule([source for group in change.groups for source in group.sources])
+        else:
+            self._end("ducklake_data_file", "data_file_id", sources)
+            self._end("ducklake_delete_file", "data_file_id", sources)
+        self._insert_files(table_id, change.written)
+        if change.stats is not None and change.stats_at == self.batch.snapshot_id - 1:
+            self._replace_counts(table_id, change.stats)
+
+    def _schedule(self, files: Sequence[SourceFile]) -> None:
+        """Files that no snapshot needs any more; they stay until a clean-up, for readers that know them."""
+        for first in range(0, len(files), _MOST_SCHEDULED):
+            some = files[first : first + _MOST_SCHEDULED]
+            marks = ", ".join([f"(?, ?, ?, {NOW})"] * len(some))
+            values = [part for file in some for part in (file.data_file_id, file.path, file.path_is_relative)]
+            self.batch.statements.append(
+                Execute(f"INSERT INTO ducklake_files_scheduled_for_deletion VALUES {marks}", tuple(values))
+            )
+
+    def _insert_files(self, table_id: int, written: Sequence[CompactedFile]) -> None:
+        files, columns, variants, values = [], [], [], []
+        for each in written:
+            file = each.file
+            file_id, self.batch.next_file_id = self.batch.next_file_id, self.batch.next_file_id + 1
+            begin = self.batch.snapshot_id if each.begin_snapshot is None else each.begin_snapshot
+            row = _file_row(file, file_id, table_id, begin, file.row_id_start, file.partition_id, None)
+            files.append((*row[:-1], each.partial_max))
+            columns += [_file_stats_row(stats, file_id, table_id) for stats in file.columns]
+            variants += _variant_rows(file, file_id, table_id)
+            values += [(file_id, table_id, i, value) for i, value in enumerate(file.partition_values)]
+        self._insert("ducklake_data_file", *files)
+        self._insert("ducklake_file_column_stats", *columns)
+        self._insert("ducklake_file_variant_stats", *variants)
+        self._insert("ducklake_file_partition_value", *values)
+
+    def _delete_from(self, table: str, key: str, ids: Sequence[int]) -> None:
+        for first in range(0, len(ids), _MOST_IDS):
+            some = ids[first : first + _MOST_IDS]
+            marks = ", ".join("?" * len(some))
+            self.batch.statements.append(
+                Execute(f"DELETE FROM {table} WHERE {key} IN ({marks})", tuple(some))
+            )
+
+    def _replace_counts(self, table_id: int, stats: TableStats) -> None:
+        """How many rows and bytes a table has, counted anew."""
+        self.batch.statements.append(
+            Execute(
+                "UPDATE ducklake_table_stats SET record_count = ?, file_size_bytes = ? WHERE table_id = ?",
+                (stats.record_count, stats.file_size_bytes, table_id),
+            )
         )
 
     def _emptied(self, edit: TableEdit, table_id: int) -> None:
@@ -360,24 +473,21 @@ class _Builder:
                 self.own_delete_files.setdefault(table_id, []).append((file_id, edit.own_deletes[place]))
             partition_id = None if file.partition_id is None else self._real(file.partition_id)
             first = file.row_id_start if file.has_row_ids else row_id
-            files.append(_file_row(file, file_id, table_id, begin, first, partition_id))
+            mapping_id = None if file.mapping is None else self.mappings[table_id][file.mapping.shape]
+            files.append(_file_row(file, file_id, table_id, begin, first, partition_id, mapping_id))
             columns += [_file_stats_row(each, file_id, table_id) for each in file.columns]
-            variants += [
-                (file_id, table_id, each.column_id, *astuple(leaf))
-                for each in file.columns
-                for leaf in each.variants
-            ]
+            variants += _variant_rows(file, file_id, table_id)
             values += [(file_id, table_id, i, value) for i, value in enumerate(file.partition_values)]
             row_id += 0 if file.has_row_ids else file.record_count
             count += file.record_count
             size += file.file_size_bytes
-        if not edit.files:
+        if not edit.files and not (edit.flushed and edit.flushed.files):
             self.batch.next_file_id += 1  # a sign that data changed, although there is no file
         self._insert("ducklake_data_file", *files)
         self._insert("ducklake_file_column_stats", *columns)
         self._insert("ducklake_file_variant_stats", *variants)
         self._insert("ducklake_file_partition_value", *values)
-        for batch in (each.remapped(table.columns) for each in edit.batches):
+        for batch in edit.batches:
             assert inlined_table is not None
             rows = []
             for kept, row in zip_longest(batch.row_ids, batch.rows):
@@ -589,6 +699,7 @@ def _file_row(
     begin: int,
     row_id_start: int | None,
     partition_id: int | None,
+    mapping_id: int | None,
 ) -> tuple[Any, ...]:
     return (
         file_id,
@@ -604,10 +715,16 @@ def _file_row(
         file.footer_size,
         row_id_start,
         partition_id,
-        None,
-        None,
+        stored(file.key),
+        mapping_id,
         None,
     )
+
+
+def _variant_rows(file: DataFile, file_id: int, table_id: int) -> list[tuple[Any, ...]]:
+    return [
+        (file_id, table_id, each.column_id, *astuple(leaf)) for each in file.columns for leaf in each.variants
+    ]
 
 
 def _file_stats_row(stats: ColumnStats, file_id: int, table_id: int) -> tuple[Any, ...]:

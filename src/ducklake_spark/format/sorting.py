@@ -14,6 +14,11 @@ class SortKey:
     null_order: str = "NULLS_LAST"
     dialect: str = "duckdb"
 
+    @property
+    def text(self) -> str:
+        """The key as SQL writes it."""
+        return f"{self.expression} {self.direction} {self.null_order.replace('_', ' ')}"
+
 
 @dataclass(frozen=True)
 class Sorting:
@@ -21,3 +26,8 @@ class Sorting:
 
     sort_id: int
     keys: tuple[SortKey, ...]
+
+
+def sort_texts(sorting: Sorting | None) -> list[str]:
+    """The keys as users write them."""
+    return [key.text for key in sorting.keys] if sorting is not None else []

@@ -15,7 +15,7 @@ from ducklake_spark.format.types import NESTED
 
 _FLOATS = ("float32", "float64")
 WIDE_INTEGERS = ("int128", "uint128")
-_UNBOUNDED = ("variant", "geometry", "timetz", "interval", *WIDE_INTEGERS)
+UNBOUNDED = ("variant", "geometry", "timetz", "interval", *WIDE_INTEGERS)
 """Types of which not every file has bounds."""
 _BOOLEANS = {"0": False, "1": True, "false": False, "true": True}
 _DATE = re.compile(r"(\d+)-(\d\d)-(\d\d)( \(BC\))?(?: (\d\d):(\d\d):(\d\d)(?:\.(\d+))?)?(?:\+00)?\Z")
@@ -229,10 +229,16 @@ def merge_table(
         if new is None:
             if old is not None and stats.stored:
                 # Rows without any word on this column: nothing is known of them.
+                # They may be NULL, and a row without bounds would say that all are.
                 result[node.column_id] = replace(
-                    old, contains_nan=None, min_value=None, max_value=None, extra_stats=None
+                    old,
+                    contains_null=True,
+                    contains_nan=None,
+                    min_value=None,
+                    max_value=None,
+                    extra_stats=None,
                 )
-                if _is_bounded(node, stats) and (old.contains_null or node.column_id in repeated):
+                if _is_bounded(node, stats):
                     del result[node.column_id]
             continue
         if old is None:
@@ -268,7 +274,7 @@ def _repeated(columns: Iterable[ColumnDef], *, inside: bool = False) -> set[int]
 
 def _is_bounded(node: ColumnDef, stats: TableStats) -> bool:
     """Whether values of the node have bounds, and their texts mean today what they meant when they were written."""
-    return node.type not in _UNBOUNDED and node.column_id not in stats.retyped
+    return node.type not in UNBOUNDED and node.column_id not in stats.retyped
 
 
 def _merge_column(

@@ -151,15 +151,6 @@ _TOKEN = re.compile(
 )
 
 
-def scalar(name: str) -> DataType:
-    """The type of a `column_type` text that is not nested.
-
-    Raises:
-        InvalidInputError: The format has no such type.
-    """
-    return parse_type(name)
-
-
 def parse_type(text: str) -> DataType:
     """Parses a type text.
 

@@ -26,6 +26,8 @@ from ducklake_spark.scan.planning.plan import DeleteSources, ScanPlan
 from ducklake_spark.scan.projection.column import SNAPSHOT_ID_NAME
 from ducklake_spark.spark.file_checks import require_whole
 from ducklake_spark.spark.file_index import IndexedFile
+from ducklake_spark.storage import local_path
+from ducklake_spark.workers.deletes import positions_at
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,6 +107,13 @@ class DeletedBits:
         import pyarrow
         import pyarrow.parquet
 
+        local = local_path(file.path)
+        if file.key is not None and local is not None:
+            try:
+                found = positions_at(local, file.key, self.plan.snapshot.snapshot_id)
+            except RuntimeError:
+                raise self._unreadable(file, "its key in the catalog does not decrypt it") from None
+            return self._possible(found, file.path)
         try:
             content = pyarrow.parquet.ParquetFile(BytesIO(self._content(file)))
             # Iceberg's third column is called otherwise.
@@ -128,7 +137,7 @@ class DeletedBits:
         except OSError as error:
             raise self._unreadable(file, error) from error
 
-    def _unreadable(self, file: ScanFile, error: Exception) -> FileError:
+    def _unreadable(self, file: ScanFile, error: Exception | str) -> FileError:
         return FileError(f"A delete file of {self.plan.title} cannot be read: {file.path}: {error}.")
 
     def _possible(self, positions: Positions, path: str) -> Positions:

@@ -72,7 +72,7 @@ def fetch_versions(
     store: Store, table: InlinedTable, stamp: str, condition: str, params: Sequence[Any]
 ) -> list[Row]:
     """Versions of rows that meet a condition: row id, one of their two snapshots, and the table's columns."""
-    wanted = ", ".join(_as_text(column, store.kind) for column in table.columns())
+    wanted = ", ".join(text_sql(column, store.kind) for column in table.columns())
     return store.query(
         f"SELECT row_id, {stamp}, {wanted} FROM {quote(table.table_name)} WHERE {condition}", params
     )
@@ -82,7 +82,8 @@ def _is_bytes(column: ColumnDef, kind: str) -> bool:
     return column.type == "blob" or (kind == "postgres" and column.type in ("varchar", "json"))
 
 
-def _as_text(column: ColumnDef, kind: str) -> str:
+def text_sql(column: ColumnDef, kind: str) -> str:
+    """SQL of a catalog database for the values of a column as text, or as bytes."""
     name = quote(column.name)
     if _is_bytes(column, kind):
         return name
@@ -115,7 +116,7 @@ def decode(
         ):
             arrays.append(pyarrow.array([None if v is None else bytes(v) for v in values], pyarrow.binary()))
         else:
-            arrays.append(pyarrow.array([_text(value) for value in values], pyarrow.string()))
+            arrays.append(pyarrow.array([text_of(value) for value in values], pyarrow.string()))
     batch = pyarrow.table(arrays, names=["r", "s", *(f"c{i}" for i in range(len(stored)))])
     by_id: Mapping[int, tuple[int, ColumnDef]] = {c.column_id: (i, c) for i, c in enumerate(stored)}
     made = []
@@ -125,12 +126,12 @@ def decode(
         if index >= 0 and stored[index].type == "variant" and pyarrow.types.is_binary(arrays[index + 2].type):
             source = f"CAST(variant_bytes_to_variant({source}) AS JSON)"  # rows that are not committed yet
         sql = (
-            _default(column, choices)
+            default_sql(column, choices)
             if then is None
-            else _value(f"CAST({source} AS {stored_type(then)})", then, column, choices)
+            else value_sql(f"CAST({source} AS {stored_type(then)})", then, column, choices)
         )
         # DuckDB has no types for NULLs that it computes before it runs: list_transform(NULL, ...) is an integer.
-        made.append(f"CAST({sql} AS {_carried_sql(column, choices)}) AS u{number}")
+        made.append(f"CAST({sql} AS {carried_sql(column, choices)}) AS u{number}")
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("batch", batch)
@@ -154,29 +155,31 @@ def _without_variants(sql: str, node: ColumnDef) -> str:
     return f"CAST({sql} AS {stored_type(node)})"
 
 
-def _text(value: Any) -> str | None:
+def text_of(value: Any) -> str | None:
+    """What `text_sql` gave, as the text that DuckDB casts."""
     if value is None or isinstance(value, str):
         return value
     return bytes(value).decode() if isinstance(value, (bytes, bytearray, memoryview)) else str(value)
 
 
-def _default(node: ColumnDef, choices: TypeChoices) -> str:
+def default_sql(node: ColumnDef, choices: TypeChoices) -> str:
+    """SQL for the initial default of a column."""
     if node.initial_default is None:
-        return f"CAST(NULL AS {_carried_sql(node, choices)})"
+        return f"CAST(NULL AS {carried_sql(node, choices)})"
     value = f"CAST({text_literal(node.initial_default)} AS {duckdb_name(node.data_type)})"
-    return _value(value, node, node, choices)
+    return value_sql(value, node, node, choices)
 
 
-def _value(sql: str, then: ColumnDef, now: ColumnDef, choices: TypeChoices, depth: int = 0) -> str:
+def value_sql(sql: str, then: ColumnDef, now: ColumnDef, choices: TypeChoices, depth: int = 0) -> str:
     """SQL that makes a value of a stored one: fields by id, scalars promoted, types that Spark lacks replaced."""
     item = f"x{depth}"
     match now.type:
         case "list":
-            inner = _value(item, then.children[0], now.children[0], choices, depth + 1)
+            inner = value_sql(item, then.children[0], now.children[0], choices, depth + 1)
             return f"list_transform({sql}, lambda {item}: {inner})"
         case "map":
-            key = _value(f"{item}.key", then.children[0], now.children[0], choices, depth + 1)
-            value = _value(f"{item}.value", then.children[1], now.children[1], choices, depth + 1)
+            key = value_sql(f"{item}.key", then.children[0], now.children[0], choices, depth + 1)
+            value = value_sql(f"{item}.value", then.children[1], now.children[1], choices, depth + 1)
             entry = f"struct_pack(k := {key}, v := {value})"
             return (
                 f"CASE WHEN {sql} IS NULL THEN NULL ELSE "
@@ -188,9 +191,9 @@ def _value(sql: str, then: ColumnDef, now: ColumnDef, choices: TypeChoices, dept
             for child in now.children:
                 old = stored.get(child.column_id)
                 made = (
-                    _default(child, choices)
+                    default_sql(child, choices)
                     if old is None
-                    else _value(
+                    else value_sql(
                         f"struct_extract({sql}, {text_literal(old.name)})", old, child, choices, depth
                     )
                 )
@@ -225,9 +228,9 @@ _CARRIED = _CASTS | {
 }
 
 
-def _carried_sql(node: ColumnDef, choices: TypeChoices) -> str:
+def carried_sql(node: ColumnDef, choices: TypeChoices) -> str:
     """The DuckDB type of a decoded value."""
-    parts = [_carried_sql(child, choices) for child in node.children]
+    parts = [carried_sql(child, choices) for child in node.children]
     match node.type:
         case "list":
             return f"{parts[0]}[]"
@@ -250,7 +253,10 @@ def _scalar(sql: str, node: ColumnDef, choices: TypeChoices) -> str:
         return f"CAST(CAST(timezone('UTC', {sql}) AS TIME) AS VARCHAR)"
     if node.type == "timestamp_ns":
         if choices.timestamp_ns == "micros":
-            return f"CAST({sql} AS TIMESTAMP)"
+            # Without the last three digits, not rounded: as in files.
+            nanos = f"epoch_ns({sql})"
+            micros = f"({nanos} - (({nanos} % 1000) + 1000) % 1000) // 1000"
+            return f"CASE WHEN isinf({sql}) THEN CAST({sql} AS TIMESTAMP) ELSE make_timestamp({micros}) END"
         late = f"{sql} > TIMESTAMP_NS '2000-01-01'"
         infinite = f"CASE WHEN {late} THEN {2**63 - 1} ELSE {1 - 2**63} END"
         return f"CASE WHEN isinf({sql}) THEN {infinite} ELSE epoch_ns({sql}) END"
@@ -280,7 +286,7 @@ def frame_of(
         ]
     )
     frame = spark.createDataFrame(table, schema=schema)
-    made = [_to_user(F.col(f"u{i}"), column, choices).alias(column.name) for i, column in enumerate(columns)]
+    made = [to_user(F.col(f"u{i}"), column, choices).alias(column.name) for i, column in enumerate(columns)]
     return frame.select(*made, F.col("r").alias(INLINED_ROW_ID), F.col("s").alias(INLINED_SNAPSHOT_ID))
 
 
@@ -302,7 +308,8 @@ def carried_type(node: ColumnDef, choices: TypeChoices) -> spark_types.DataType:
             return user_type(node.data_type, choices)
 
 
-def _to_user(column: Column, node: ColumnDef, choices: TypeChoices) -> Column:
+def to_user(column: Column, node: ColumnDef, choices: TypeChoices) -> Column:
+    """A decoded value as the user's."""
     target = user_type(node.data_type, choices)
     if node.type == "variant":
         return F.parse_json(column)
@@ -314,7 +321,7 @@ def _to_user(column: Column, node: ColumnDef, choices: TypeChoices) -> Column:
 def _with_variants(column: Column, node: ColumnDef, choices: TypeChoices) -> Column:
     def part(value: Column, child: ColumnDef) -> Column:
         # A variant that is NULL is the text null in JSON.
-        return _to_user(F.nullif(value, F.lit("null")) if child.type == "variant" else value, child, choices)
+        return to_user(F.nullif(value, F.lit("null")) if child.type == "variant" else value, child, choices)
 
     if node.type == "list":
         return F.transform(column, lambda item: part(item, node.children[0]))

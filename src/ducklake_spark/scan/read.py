@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.store import Store
 from ducklake_spark.errors import CatalogError, DuckLakeError, InvalidInputError, did_you_mean
+from ducklake_spark.format.column_mapping import ColumnMapping
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.data import LOCAL_ROW_ID
 from ducklake_spark.format.deletion_vector import vector_positions
@@ -41,10 +42,13 @@ from ducklake_spark.scan.projection.column import (
     ROW_ID_NAME,
     SNAPSHOT_ID_FIELD,
     SNAPSHOT_ID_NAME,
+    NameMap,
     column_projection,
 )
-from ducklake_spark.scan.projection.physical_types import Types, history_of, types_in
+from ducklake_spark.scan.projection.physical_types import Types, asked, history_of, types_in, types_of
 from ducklake_spark.scan.projection.types import TimestampNs, TypeChoices, choices_of, user_type
+from ducklake_spark.scan.projection.worker_columns import projection as worker_projection
+from ducklake_spark.scan.worker_scan import WorkerRelation
 from ducklake_spark.spark.file_index import (
     FileSource,
     calls_are_folded,
@@ -53,7 +57,7 @@ from ducklake_spark.spark.file_index import (
     numbers,
     relation,
 )
-from ducklake_spark.storage import whole_path
+from ducklake_spark.storage import local_path, whole_path
 
 VIRTUAL_COLUMNS: Mapping[str, spark_types.DataType] = {
     "rowid": spark_types.LongType(),
@@ -151,7 +155,7 @@ def read_table(
         pending: Uncommitted changes to read as well.
 
     Raises:
-        DuckLakeError: The table has encrypted files, or the lake changes too quickly to be planned.
+        DuckLakeError: A file has no key where it must, or the lake changes too quickly to be planned.
     """
     options = options or ReadOptions()
     choices = choices_of(spark, options.timestamp_ns)
@@ -223,12 +227,12 @@ class _Reader:
         frames = [self._group(group) for group in self.plan.groups if group.files and committed]
         frames += self._pending_files()
         for table in self.plan.inlined if committed else ():
-            gone = self.pending.deleted_inlined.get(table.table_name, frozenset())
+            deleted = self.pending.deleted_inlined.get(table.table_name, frozenset())
             rows = inlined_frame(
                 self.spark, self.store, table, self.columns, self.plan.snapshot.snapshot_id, self.choices
             )
-            if rows is not None and gone:
-                rows = rows.where(~F.col(INLINED_ROW_ID).isin(*gone))
+            if rows is not None and deleted:
+                rows = rows.where(~F.col(INLINED_ROW_ID).isin(*deleted))
             if rows is not None:
                 frames.append(self._with_virtual_inlined(rows, table.table_name))
         if self.pending.inlined is not None:
@@ -328,25 +332,47 @@ class _Reader:
     def _relation(
         self, files: FileSource, physical: spark_types.StructType, needs_code: bool
     ) -> tuple[DataFrame, RowSource]:
+        if self.plan.lake.is_encrypted:
+            return WorkerRelation(self.plan, files, physical).frame(self.spark)
         if is_classic(self.spark):
             return with_source(relation(self.spark, files, physical), physical.names)
         return connect.relation(self.spark, files, physical, needs_code=needs_code)
 
     def _pending_files(self) -> list[DataFrame]:
         """The files of the transaction: those that it wrote before it changed columns are as they were then."""
-        found: dict[Types, list[ScanFile]] = {}
+        found: dict[tuple[ColumnMapping | None, Types], list[ScanFile]] = {}
         for file in self.pending.data_files:
-            found.setdefault(types_in(whole_path(file.path), self.columns), []).append(file)
-        return [self._pending_group(tuple(files), types) for types, files in found.items()]
+            types = self._pending_types(file)
+            found.setdefault((file.mapping, types), []).append(file)
+        return [
+            self._pending_group(tuple(files), mapping, types) for (mapping, types), files in found.items()
+        ]
 
-    def _pending_group(self, files: tuple[ScanFile, ...], types: Types) -> DataFrame:
-        choices = replace(self.choices, exact_integers=True, infinite_millis=False)
+    def _pending_types(self, file: ScanFile) -> Types:
+        if self.plan.lake.is_encrypted:
+            return ()
+        if file.mapping is None:
+            return types_in(whole_path(file.path), self.columns)
+        wanted = asked(self.columns, self.plan.history)
+        return types_of(whole_path(file.path), NameMap.of(file.mapping), self.columns, wanted)
+
+    def _pending_group(
+        self, files: tuple[ScanFile, ...], mapping: ColumnMapping | None, types: Types
+    ) -> DataFrame:
+        choices = replace(self.choices, exact_integers=mapping is None, infinite_millis=mapping is not None)
+        if mapping is None:
+            past, at, names = history_of(types), 0 if types else None, None
+        else:
+            past, at, names = self.plan.history, None, replace(NameMap.of(mapping), types=dict(types))
         projections = tuple(
-            column_projection(column, choices, history=history_of(types), snapshot_id=0 if types else None)
+            worker_projection(column, self.choices)
+            if self.plan.lake.is_encrypted
+            else column_projection(column, choices, history=past, snapshot_id=at, names=names)
             for column in self.columns
         )
         fields = [part.field for part in projections if part.field is not None]
-        row_id = _internal(ROW_ID_NAME, ROW_ID_FIELD, fields) if "rowid" in self.wanted else None
+        by_id = mapping is None
+        row_id = _internal(ROW_ID_NAME, ROW_ID_FIELD, fields) if by_id and "rowid" in self.wanted else None
         physical = spark_types.StructType(fields + ([row_id] if row_id is not None else []))
         frame, rows = self._relation(FixedFiles(self.plan, files), physical, True)
         # Rows of this transaction have no ids yet; what they show differs from row to row and from every real one.
@@ -390,6 +416,8 @@ class _Reader:
         return (
             is_classic(self.spark)
             and not self.pending.delete_files
+            # The driver decrypts delete files where it finds them as files.
+            and (not self.plan.lake.is_encrypted or local_path(whole_path(self.plan.table_path)) is not None)
             and few_enough(self.plan.deletes, len(self._pairs), place.ids, place.records)
             and calls_are_folded(self.spark)
         )

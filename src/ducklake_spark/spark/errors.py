@@ -6,6 +6,7 @@ What goes wrong inside a file index that the JVM asks, or in a data file of a la
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import re
 import threading
@@ -22,11 +23,14 @@ from ducklake_spark.errors import (
     DuckLakeError,
     FileError,
     InvalidInputError,
+    NativeUnavailableError,
     NotFoundError,
+    WorkerError,
     did_you_mean,
     from_text,
     shortened,
 )
+from ducklake_spark.workers.parquet_source import FAILURE_MARK, MISSING, NO_CRYPTO, NOT_ENCRYPTED, WRONG_KEY
 
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """With these PySpark logs each error as a page of JSON while it makes the exception."""
@@ -284,6 +288,51 @@ def _plain_path(path: str) -> str:
     return re.sub(r"^file:/+", "/", path)
 
 
+_missing_catalogs: dict[str, str] = {}
+"""Lakes that could not become catalogs of a session, by name, and why."""
+_NO_CATALOG = ("REQUIRES_SINGLE_PART_NAMESPACE", "NESTED_DATABASE", "NOT_FOUND", "find a catalog")
+
+
+def say_missing(catalog: str, reason: str | None) -> None:
+    """Remembers why a lake is no catalog of its session, for the error of whoever uses it there; None forgets it."""
+    if reason is None:
+        _missing_catalogs.pop(catalog, None)
+        return
+    _missing_catalogs[catalog] = reason
+    install()
+    _install_connect()
+
+
+def missing_catalog(text: str) -> NativeUnavailableError | None:
+    """What is wrong with a statement of Spark's that names a lake which is no catalog."""
+    if not any(each in text for each in _NO_CATALOG):
+        return None
+    for name, reason in _missing_catalogs.items():
+        if re.search(rf"`?\b{re.escape(name)}\b`?\.", text):
+            return NativeUnavailableError(
+                f'The session\'s own SQL does not know the lake "{name}": {reason} Use lake.sql() and lake.table().'
+            )
+    return None
+
+
+def _install_connect() -> None:
+    """The same for Spark Connect, where PySpark makes exceptions of the server's answers."""
+    import sys
+
+    core: Any = sys.modules.get("pyspark.sql.connect.client.core")
+    plain = getattr(core, "convert_exception", None)
+    if plain is None or getattr(plain, "is_of_ducklake", False):
+        return
+
+    @functools.wraps(plain)
+    def convert_exception(*args: Any, **kwargs: Any) -> Any:
+        made = plain(*args, **kwargs)
+        return missing_catalog(str(made)) or made
+
+    convert_exception.is_of_ducklake = True  # type: ignore[attr-defined]  # a mark
+    core.convert_exception = convert_exception
+
+
 def install() -> None:
     """Lets PySpark raise errors of ours as they are where it makes Python's exceptions of Java's.
 
@@ -319,7 +368,7 @@ def _of_lake(java_exception: Any) -> DuckLakeError | None:
         text = str(jvm.org.apache.spark.util.Utils.exceptionString(java_exception))
     except Exception:  # PySpark makes what it can of it
         return None
-    return from_text(text) or unreadable_file(text)
+    return from_text(text) or unreadable_file(text) or unreadable_by_worker(text) or missing_catalog(text)
 
 
 def unreadable_file(text: str) -> FileError | None:
@@ -345,3 +394,55 @@ def file_gone(title: str, path: str) -> FileError:
         f"A file of {title} is gone: {path}. Something other than the lake removed it; restore it, or read a "
         "snapshot that does not need it."
     )
+
+
+def unreadable_by_worker(text: str) -> DuckLakeError | None:
+    """A file of a scan that a worker could not read; jobs that write files say by themselves what became of them."""
+    failure = task_failure(text)
+    if failure is None:
+        return None
+    path = str(failure.get("value"))
+    with _folders_lock:
+        title = _folders.get(path.rpartition("/")[0])
+    return None if title is None else crypto_error(failure, title)
+
+
+def crypto_error(failure: Mapping[str, Any], title: str) -> DuckLakeError | None:
+    """What a worker found wrong with the key of a file, or with its DuckDB; None for another failure.
+
+    Args:
+        failure: What `task_failure` found.
+        title: The table.
+    """
+    path, reason = failure.get("value"), failure.get("reason")
+    if reason == MISSING:
+        return file_gone(title, str(path))
+    if reason == NO_CRYPTO:
+        return WorkerError(
+            f"{title} is in an encrypted lake, and DuckDB writes encrypted files only with its extension httpfs, which "
+            "brings OpenSSL. Nothing was written: install ducklake-spark[encryption] where Spark's workers run, or run "
+            "INSTALL httpfs there once."
+        )
+    if reason == WRONG_KEY:
+        return FileError(
+            f"{title} has a file that the key in the catalog does not decrypt: {path}. Restore the file, or the "
+            "catalog's ducklake_data_file and ducklake_delete_file, from a backup."
+        )
+    if reason == NOT_ENCRYPTED:
+        return FileError(
+            f"{title} has a file that is not encrypted, though the catalog has a key of it: {path}. Restore the file."
+        )
+    return None
+
+
+def task_failure(text: str) -> dict[str, Any] | None:
+    """What a worker said of a value or a file, out of what Spark says of the worker."""
+    at = text.find(FAILURE_MARK)
+    if at < 0:
+        return None
+    decoder = json.JSONDecoder()
+    try:
+        found, _ = decoder.raw_decode(text[at + len(FAILURE_MARK) :])
+    except ValueError:
+        return None
+    return dict(found)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from ducklake_spark.format.encryption import FileKey
 from ducklake_spark.spark.errors import install, remember_files
 from ducklake_spark.spark.file_checks import require_whole
 
@@ -28,6 +29,8 @@ _OPTIONS = {
 }
 _WIDTHS = {"byte": 1, "short": 2, "integer": 4, "long": 8}
 _PACKAGE = "org.apache.spark.sql.catalyst.expressions."
+PRUNED_RELATION = "ducklake.scan.PrunedRelation"
+"""The class of relations that `pruned_scan` makes."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,9 @@ class IndexedFile:
     path: str
     size: int
     code: int = 0
+    key: FileKey | None = None
+    begin_snapshot: int | None = None
+    """None for a file that is not committed."""
 
 
 class FileSource(Protocol):
@@ -107,8 +113,10 @@ def prepare(spark: SparkSession) -> None:
         spark.conf.set(FIELD_IDS, "true")
 
 
-def relation(spark: SparkSession, source: FileSource, schema: StructType) -> DataFrame:
-    """A DataFrame over the source's files, read with this schema."""
+def relation(
+    spark: SparkSession, source: FileSource, schema: StructType, *, is_streaming: bool = False
+) -> DataFrame:
+    """A DataFrame over the source's files, read with this schema; `is_streaming` marks it as a stream's batch."""
     prepare(spark)
     java = _java(spark)
     session = spark._jsparkSession
@@ -121,7 +129,7 @@ def relation(spark: SparkSession, source: FileSource, schema: StructType) -> Dat
         java.options,
         session,
     )
-    return DataFrame(java.dataset.ofRows(session, java.logical_relation.apply(made, False)), spark)
+    return DataFrame(java.dataset.ofRows(session, java.logical_relation.apply(made, is_streaming)), spark)
 
 
 def numbers(spark: SparkSession, source: NumberSource) -> Column:
@@ -248,11 +256,22 @@ def explain(frame: DataFrame) -> str:
             location = plan.relation().location()
             location.listFiles(plan.partitionFilters(), plan.dataFilters())
             lines.append(str(location.toString()))
+        elif name == "RowDataSourceScanExec" and plan.relation().getClass().getName() == PRUNED_RELATION:
+            lines.append(str(plan.relation().toString()))
         children = plan.children()
         pending[:0] = [children.apply(i) for i in range(children.size())]
         subqueries = plan.subqueries()
         pending += [subqueries.apply(i) for i in range(subqueries.size())]
     return "\n".join(lines)
+
+
+def plan_text(frame: DataFrame) -> str:
+    """Spark's plan of a query, with the details of each step below it."""
+    shown: Any = frame
+    if is_classic(frame.sparkSession):
+        jvm: Any = frame.sparkSession.sparkContext._jvm
+        return str(jvm.PythonSQLUtils.explainString(shown._jdf.queryExecution(), "formatted")).strip()
+    return str(shown._explain_string(mode="formatted")).strip()
 
 
 def equal_columns(joined: DataFrame) -> list[tuple[tuple[str, str], tuple[str, str]]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.errors import SparkUnavailableError
@@ -25,6 +26,10 @@ _LATE_C2 = " ".join(
 """The JVM's best compiler begins ten times later than usual: else it takes the cores while Spark starts. The loops of a
 real job get there within milliseconds."""
 _FEWEST_PARTS = 16
+_one_start = threading.RLock()
+"""Held while a session starts: two threads that need one do not start two."""
+_expected: _Jvm | None = None
+"""A JVM that starts for a session that is needed soon."""
 
 
 def session_or_local(spark: SparkSession | None) -> SparkSession:
@@ -55,29 +60,64 @@ def start(
     Raises:
         SparkUnavailableError: Spark cannot be started.
     """
-    from pyspark.errors import PySparkException
+    with _one_start:
+        return _start(_chosen(settings or {}), waiting or nullcontext())
+
+
+@contextmanager
+def expected() -> Iterator[None]:
+    """Starts the JVM of a new session beside what the block does first, if there is no session yet.
+
+    `start()` takes it. What goes wrong is said there; a JVM that the block did not come to need is ended.
+    """
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen = {
+    global _expected
+    jvm = _Jvm(_chosen({}))
+    with _one_start:
+        if _expected is None and SparkSession.getActiveSession() is None and _starts_here(jvm.settings):
+            _expected = jvm
+            jvm.begin()
+    try:
+        yield
+    finally:
+        with _one_start:
+            if _expected is jvm:
+                _expected = None
+                jvm.end()
+
+
+def _chosen(settings: Mapping[str, str]) -> dict[str, str]:
+    return {
         "spark.app.name": "ducklake-spark",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "true" if sys.stderr.isatty() else "false",
         "spark.log.level": "ERROR",
         # Not the extraJavaOptions, which are the user's.
         "spark.driver.defaultJavaOptions": _LATE_C2,
-        **(settings or {}),
+        **settings,
     }
+
+
+def _start(chosen: Mapping[str, str], waiting: AbstractContextManager[Any]) -> SparkSession:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    jvm = _Jvm()
-    with waiting or nullcontext():
+    jvm = _expected_or_new(chosen)
+    with waiting:
         try:
             if _starts_here(chosen):
-                jvm.launch(chosen)
+                jvm.launch()
+            else:
+                jvm.end()
             with interrupts.quiet():
-                return _tuned(builder.getOrCreate())
+                session = _tuned(builder.getOrCreate())
+                jvm.settle()
+                return session
         except PySparkException as error:
             jvm.end()
             said = [line.strip() for line in jvm.heard() if "java" in line.lower()]
@@ -90,6 +130,16 @@ def start(
             raise
         finally:
             jvm.speak()
+
+
+def _expected_or_new(settings: Mapping[str, str]) -> _Jvm:
+    global _expected
+    jvm, _expected = _expected, None
+    if jvm is not None and jvm.settings == settings:
+        return jvm
+    if jvm is not None:
+        jvm.end()
+    return _Jvm(settings)
 
 
 def _tuned(spark: SparkSession) -> SparkSession:
@@ -113,37 +163,74 @@ def _starts_here(settings: Mapping[str, str]) -> bool:
 class _Jvm:
     """A JVM for PySpark that keeps its greetings to itself, and can be ended while it starts."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self.settings = settings
         self._gateway: Any = None
         self._relay: _Relay | None = None
+        self._thread: threading.Thread | None = None
+        self._warming: threading.Thread | None = None
+        self._failed: BaseException | None = None
         self._given_up = False
         self._lock = threading.Lock()
 
-    def launch(self, settings: Mapping[str, str]) -> None:
-        """Starts it, as PySpark would."""
-        from pyspark import SparkConf, SparkContext
+    def begin(self) -> None:
+        """Begins to start it, as PySpark would."""
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        # In a thread: Ctrl-C between the process's start and its first word would lose it.
+        self._thread = threading.Thread(target=self._run, name="starts Spark", daemon=True)
+        self._thread.start()
+
+    def launch(self) -> None:
+        """Waits until PySpark can use it."""
+        from pyspark import SparkContext
+
+        if self._thread is None:
+            self.begin()
+        assert self._thread is not None
+        import_module("pandas")  # PySpark does, with the first DataFrame: here it costs no time
+
+        while self._thread.is_alive():
+            self._thread.join(0.1)
+        if self._failed is not None:
+            raise self._failed
+        SparkContext._ensure_initialized(gateway=self._gateway, conf=self._conf())
+        self._warming = threading.Thread(target=self._warm, name="warms Spark", daemon=True)
+        self._warming.start()
+
+    def _warm(self) -> None:
+        """Loads libraries that a session needs, while the context starts, on another core.
+
+        None of them knows a class of Spark: so no two threads can wait for each other's classes.
+        """
+        from py4j.protocol import Py4JError
+
+        jvm = self._gateway.jvm
+        try:
+            jvm.scala.reflect.runtime.package.universe()
+            jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.parser.SqlBaseParser")
+        except Py4JError:
+            return  # only time is lost: the session loads what is missing, and says what is wrong
+
+    def settle(self) -> None:
+        """Waits until nothing of this is under way in it."""
+        if self._warming is not None:
+            self._warming.join()
+
+    def _conf(self) -> Any:
+        from pyspark import SparkConf
 
         conf = SparkConf()
-        for key, value in settings.items():
+        for key, value in self.settings.items():
             conf.set(key, value)
-        failed: list[BaseException] = []
+        return conf
 
-        def run() -> None:
-            try:
-                self._run(conf)
-            except BaseException as error:
-                failed.append(error)
+    def _run(self) -> None:
+        try:
+            self._open()
+        except BaseException as error:
+            self._failed = error
 
-        # In a thread: Ctrl-C between the process's start and its first word would lose it.
-        thread = threading.Thread(target=run, name="starts Spark", daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(0.1)
-        if failed:
-            raise failed[0]
-        SparkContext._ensure_initialized(gateway=self._gateway, conf=conf)
-
-    def _run(self, conf: Any) -> None:
+    def _open(self) -> None:
         from pyspark import java_gateway
 
         reader, writer = os.pipe()
@@ -151,7 +238,7 @@ class _Jvm:
         self._relay.start()
         try:
             launch: Any = java_gateway.launch_gateway
-            gateway = launch(conf, {"stderr": writer})
+            gateway = launch(self._conf(), {"stderr": writer})
         finally:
             os.close(writer)
         with self._lock:
@@ -163,6 +250,7 @@ class _Jvm:
         """Ends it; PySpark can start another."""
         from pyspark import SparkContext
 
+        self.settle()  # Py4J logs a page about a call whose JVM is gone
         with self._lock:
             self._given_up = True
             if self._gateway is None:

@@ -44,7 +44,9 @@ _REMEDY = (
 )
 
 
-def map_in_arrow(frame: Any, function: WorkerFunction, schema: spark_types.StructType | str) -> DataFrame:
+def map_in_arrow(
+    frame: DataFrame, function: WorkerFunction, schema: spark_types.StructType | str
+) -> DataFrame:
     """`frame.mapInArrow`, with one of our functions.
 
     Raises:
@@ -55,6 +57,11 @@ def map_in_arrow(frame: Any, function: WorkerFunction, schema: spark_types.Struc
         return jvm.map_in_arrow_on(sys.executable, frame, function, schema, _environment())
     mapped: DataFrame = frame.mapInArrow(function, schema)
     return mapped
+
+
+def arrow_schema(schema: spark_types.StructType) -> pa.Schema:
+    """The Arrow types in which Spark exchanges rows of these types with Python; times in UTC."""
+    return jvm.arrow_schema(schema)
 
 
 def require_workers(spark: SparkSession) -> None:
@@ -83,7 +90,7 @@ def require_workers(spark: SparkSession) -> None:
     _checked.add(spark)
 
 
-def _runs_here(spark: Any) -> bool:
+def _runs_here(spark: SparkSession) -> bool:
     """Whether the workers are processes of this machine that can run this very Python."""
     if not hasattr(spark, "_jsparkSession") or not sys.executable:
         return False

@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.functions import pandas_udf
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 from pyspark.util import PythonEvalType
 
+_BATCH_BYTES = 64 << 20
+_UTC: dict[str, Any] = (
+    {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+)
+"""PySpark 4.0 has no such parameter, and gives timestamps the zone UTC by itself."""
 _MURMUR3 = "org.apache.commons.codec.digest.MurmurHash3"
 
 
-def is_classic_frame(frame: Any) -> bool:
+def is_classic_frame(frame: DataFrame) -> bool:
     """Whether the DataFrame lives in a JVM that can be reached; one of Spark Connect does not."""
     return isinstance(frame, DataFrame) and hasattr(frame, "_jdf")
 
 
-def checkpointed(frame: Any) -> Any:
-    """`frame.localCheckpoint()`, without Spark's warning about ids of columns, which would name ours."""
+def checkpointed(frame: DataFrame) -> DataFrame:
+    """`frame.localCheckpoint()`, without Spark's warning about ids of columns, which would name ours.
+
+    Rows of one list on the driver, as inlined rows are, need no job: Catalyst computed what was asked of them.
+    """
     if not hasattr(frame, "_jdf"):
         return frame.localCheckpoint()
-    log4j = frame.sparkSession.sparkContext._jvm.org.apache.logging.log4j
+    computed = _computed(frame)
+    if computed is not None:
+        return _of_plan(frame.sparkSession, frame._jdf.sparkSession(), computed)
+    jvm: Any = frame.sparkSession.sparkContext._jvm
+    log4j = jvm.org.apache.logging.log4j
     name = "org.apache.spark.sql.execution.LogicalRDD"
     before = log4j.LogManager.getLogger(name).getLevel()
     log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)
@@ -31,7 +47,45 @@ def checkpointed(frame: Any) -> Any:
         log4j.core.config.Configurator.setLevel(name, before)
 
 
-def max_rows(frame: Any) -> int:
+def to_arrow(frame: DataFrame) -> pa.Table:
+    """`frame.toArrow()`, without a job where the rows are on the driver already."""
+    computed = _computed(frame) if hasattr(frame, "_jdf") else None
+    return frame.toArrow() if computed is None else _arrow_of(frame, computed)
+
+
+def _computed(frame: DataFrame) -> Any | None:
+    """The plan of rows that Catalyst has computed on the driver; None where a job must do it.
+
+    Its optimizer evaluates filters and projections of a list of rows, each once, with its own interpreter, and puts the
+    results into the plan.
+    """
+    execution = frame._jdf.queryExecution()
+    leaves = execution.analyzed().collectLeaves()
+    if leaves.size() != 1 or not _is_list(leaves.head()):
+        return None  # to optimize such a plan here would list its files twice
+    plan = execution.optimizedPlan()
+    return plan if _is_list(plan) else None
+
+
+def _is_list(plan: Any) -> bool:
+    return bool(plan.nodeName() == "LocalRelation")
+
+
+def _arrow_of(frame: DataFrame, computed: Any) -> pa.Table:
+    """Rows of a plan as Spark Connect's server sends them, as one stream for each batch."""
+    jvm: Any = frame.sparkSession.sparkContext._jvm
+    converters = getattr(getattr(jvm.org.apache.spark.sql.execution.arrow, "ArrowConverters$"), "MODULE$")
+    streams = converters.toBatchWithSchemaIterator(
+        computed.data().iterator(), computed.schema(), 0, _BATCH_BYTES, "UTC", True, False
+    )
+    batches = []
+    while streams.hasNext():
+        batches += pa.ipc.open_stream(streams.next()).read_all().to_batches()
+    schema = arrow_schema(frame.schema)
+    return pa.Table.from_batches(batches, batches[0].schema if batches else schema).cast(schema)
+
+
+def max_rows(frame: DataFrame) -> int:
     """An upper bound of the rows that the plan itself knows, or -1."""
     if not hasattr(frame, "_jdf"):
         return -1
@@ -67,13 +121,18 @@ def murmur3_of_bytes(frame: DataFrame, column: Column, length: Column, zero: Col
 def in_own_session(frame: DataFrame, settings: Mapping[str, str]) -> DataFrame:
     """The same DataFrame in a copy of its session that has these settings; the user's session is left as it is."""
     spark = frame.sparkSession
-    jvm: Any = spark.sparkContext._jvm
     session = spark._jsparkSession.cloneSession()
     for key, value in settings.items():
         session.conf().set(key, value)
+    return _of_plan(
+        SparkSession(spark.sparkContext, session), session, frame._jdf.queryExecution().analyzed()
+    )
+
+
+def _of_plan(spark: SparkSession, session: Any, plan: Any) -> DataFrame:
+    jvm: Any = spark.sparkContext._jvm
     datasets = getattr(getattr(jvm.org.apache.spark.sql.classic, "Dataset$"), "MODULE$")
-    copied = datasets.ofRows(session, frame._jdf.queryExecution().analyzed())
-    return DataFrame(copied, SparkSession(spark.sparkContext, session))
+    return DataFrame(datasets.ofRows(session, plan), spark)
 
 
 def limits_row_groups(spark: SparkSession) -> bool:
@@ -119,6 +178,11 @@ def map_in_arrow_on(
         udf._judf_placeholder = _copied(udf._judf, func=function)
     rows = udf(*(frame[name] for name in frame.columns))
     return DataFrame(frame._jdf.mapInArrow(rows._jc, False, None), frame.sparkSession)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow types in which Spark exchanges rows of these types with Python; times in UTC."""
+    return to_arrow_schema(schema, **_UTC)
 
 
 def _copied(product: Any, **changes: Any) -> Any:

@@ -12,14 +12,21 @@ import duckdb
 import pyarrow as pa
 
 from ducklake_spark.format.deletion_vector import bitmap_positions, vector_of
+from ducklake_spark.format.duckdb_rows import first_row
+from ducklake_spark.format.encryption import FileKey, new_key
 from ducklake_spark.format.objects import uuid7
 from ducklake_spark.format.types import text_literal
+from ducklake_spark.workers.parquet_source import encryption_options, parquet, unreadable
 
 if TYPE_CHECKING:
     from ducklake_spark.format.deletion_vector import Positions
 
 VECTOR = ".puffin"
 """How the name of a deletion vector ends."""
+_ANY = 2**62
+"""A snapshot after all others."""
+MOVED_MARK = "ducklake-spark merged meanwhile:"
+"""Stands in the exceptions of workers that meet rows of a file which came after the transaction began."""
 RESULT = pa.schema([("info", pa.string())])
 FIELDS = "{file_path: 2147483646, pos: 2147483645, _ducklake_internal_snapshot_id: 2147483539}"
 PLAIN_FIELDS = "{file_path: 2147483646, pos: 2147483645}"
@@ -36,6 +43,7 @@ class TableFile:
     new_inlined_deletes: int = 0
     """Rows that inlined deletes of this transaction remove."""
     delete_file: str | None = None
+    delete_key: FileKey | None = None
     delete_count: int = 0
     delete_begin: int = 0
     delete_id: int | None = None
@@ -62,6 +70,8 @@ class DeleteEncoding:
     files: Mapping[int, TableFile] = field(default_factory=dict)
     vectors: bool = False
     """Whether delete files are deletion vectors."""
+    encrypted: bool = False
+    """Whether delete files are encrypted, each with a key of its own."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of (file id, name, positions); one answer for each."""
@@ -76,6 +86,8 @@ class DeleteEncoding:
         answer: dict[str, Any] = {"file": file_id, "name": name, "count": len(positions)}
         if file_id is None:
             return answer | {"positions": positions}
+        if file_id not in self.files:
+            raise RuntimeError(f"{MOVED_MARK} data file {file_id}")
         file = self.files[file_id]
         own = file_id < 0
         if not own and len(positions) <= self.limit:
@@ -98,42 +110,78 @@ class DeleteEncoding:
             connection.register("added", pa.table({"pos": pa.array(positions, pa.int64())}))
             parts = [f"SELECT pos, CAST({self.stamp} AS BIGINT) AS s FROM added"]
             if file.delete_file is not None and file.is_vector:
-                connection.register("old", pa.table({"pos": deleted_positions(file.delete_file)}))
+                connection.register(
+                    "old", pa.table({"pos": deleted_positions(file.delete_file, file.delete_key)})
+                )
                 parts.append(f"SELECT pos, CAST({file.delete_begin} AS BIGINT) AS s FROM old")
             elif file.delete_file is not None:
-                old = text_literal(file.delete_file)
-                names = connection.execute(f"SELECT * FROM read_parquet({old}) LIMIT 0").description or []
-                stamped = any(column[0] == "_ducklake_internal_snapshot_id" for column in names)
+                old = parquet(connection, file.delete_file, file.delete_key)
+                names = connection.sql(f"SELECT * FROM {old} LIMIT 0").columns
+                stamped = "_ducklake_internal_snapshot_id" in names
                 stamp = (
                     "_ducklake_internal_snapshot_id" if stamped else f"CAST({file.delete_begin} AS BIGINT)"
                 )
-                parts.append(f"SELECT pos, {stamp} AS s FROM read_parquet({old})")
+                parts.append(f"SELECT pos, {stamp} AS s FROM {old}")
             extra = ", min(s) AS _ducklake_internal_snapshot_id" if history else ""
             quoted = text_literal(file.path)
             union = " UNION ALL ".join(parts)
             select = f"SELECT {quoted} AS file_path, pos{extra} FROM ({union}) GROUP BY pos ORDER BY pos"
             fields = FIELDS if history else PLAIN_FIELDS
-            target = text_literal(path)
-            row = connection.execute(
-                f"COPY ({select}) TO {target} (FORMAT parquet, FIELD_IDS {fields}, RETURN_STATS)"
-            ).fetchone()
+            key = new_key() if self.encrypted else None
+            row = first_row(connection.execute(copied(connection, select, path, fields, key)))
         assert row is not None
-        return {"path": path, "count": row[1], "size": row[2], "footer": row[3], "history": history}
+        return {
+            **{"path": path, "count": row[1], "size": row[2], "footer": row[3], "history": history},
+            "key": None if key is None else key.text,
+        }
 
     def _write_vector(self, file: TableFile, positions: Sequence[int]) -> dict[str, Any]:
         """A deletion vector of all positions; as it has no place for snapshots, the one before it ends with it."""
         import numpy as np
 
-        old = [deleted_positions(file.delete_file)] if file.delete_file is not None else []
-        gone = np.unique(np.concatenate([*old, np.array(positions, np.int64)]))
+        known = file.delete_file
+        old = [] if known is None else [deleted_positions(known, file.delete_key)]
+        deleted_rows = np.unique(np.concatenate([*old, np.array(positions, np.int64)]))
         path = os.path.join(self.folder, f"ducklake-{uuid7()}-delete.puffin")
-        data = vector_of(gone)
+        data = vector_of(deleted_rows)
         with open(path, "xb") as vector:
             vector.write(data)
-        return {"path": path, "count": len(gone), "size": len(data), "footer": 0, "history": False}
+        return {
+            "path": path,
+            "count": len(deleted_rows),
+            "size": len(data),
+            "footer": 0,
+            "history": False,
+            "key": None,
+        }
 
 
-def deleted_positions(path: str) -> Positions:
+def copied(
+    connection: duckdb.DuckDBPyConnection, select: str, path: str, fields: str, key: FileKey | None
+) -> str:
+    """The COPY that writes a delete file, and says what it wrote."""
+    options = ["FORMAT parquet", f"FIELD_IDS {fields}", "RETURN_STATS", *encryption_options(connection, key)]
+    return f"COPY ({select}) TO {text_literal(path)} ({', '.join(options)})"
+
+
+def positions_at(path: str, key: FileKey, snapshot_id: int) -> Positions:
+    """The positions in an encrypted delete file of this machine that were deleted at a snapshot."""
+    import numpy as np
+
+    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
+        try:
+            source = parquet(connection, path, key)
+            names = connection.sql(f"SELECT * FROM {source} LIMIT 0").columns
+            stamp = "_ducklake_internal_snapshot_id"
+            at = f" WHERE coalesce({stamp}, 0) <= {snapshot_id}" if stamp in names else ""
+            found = connection.execute(f"SELECT pos FROM {source}{at}").fetchnumpy()["pos"]
+        except duckdb.Error as error:
+            raise unreadable(error, path) or error from None
+    positions: Positions = found.astype(np.int64)
+    return positions
+
+
+def deleted_positions(path: str, key: FileKey | None = None) -> Positions:
     """All positions in a delete file of this machine, whenever they were deleted."""
     import numpy as np
     import pyarrow.parquet as pq
@@ -141,5 +189,7 @@ def deleted_positions(path: str) -> Positions:
     if path.endswith(VECTOR):
         with open(path, "rb") as vector:
             return bitmap_positions(vector.read())
+    if key is not None:
+        return positions_at(path, key, _ANY)
     positions: Positions = pq.read_table(path, columns=["pos"]).column("pos").to_numpy().astype(np.int64)
     return positions

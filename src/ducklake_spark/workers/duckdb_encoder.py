@@ -1,4 +1,4 @@
-"""Rows become Parquet files in the Python workers: DuckDB writes them as the reference does, and says what it wrote.
+"""Rows become Parquet files in the Python workers: DuckDB writes them as the extension does, and says what it wrote.
 
 `Encoding` is all that a worker needs. It is made on the driver, travels with the task, and knows neither the catalog
 nor Spark.
@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote as url_quote
@@ -21,13 +21,16 @@ from urllib.parse import quote as url_quote
 import duckdb
 import pyarrow as pa
 
+from ducklake_spark.format.duckdb_rows import first_row
+from ducklake_spark.format.encryption import FileKey, new_key
 from ducklake_spark.format.types import quote, text_literal
 from ducklake_spark.workers.buckets import register
-
-FAILURE_MARK = "ducklake-spark failure: "
-"""Stands before a JSON text in the exceptions of workers, so that the driver can say what went wrong."""
+from ducklake_spark.workers.parquet_source import FAILURE_MARK, encryption_options, load_crypto, parquet
 
 NULL_REASON = "NULL in a NOT NULL column"
+
+FILE = "__ducklake_file"
+"""What sort keys may call the rows with the columns of the file."""
 
 RESULT = pa.schema([("path", pa.string()), ("info", pa.string())])
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
@@ -67,8 +70,12 @@ class Encoding:
     counted: tuple[str, ...] = ()
     """Columns whose NULLs DuckDB's statistics do not count."""
     variants: tuple[str, ...] = ()
+    macros: tuple[str, ...] = ()
+    """Statements that make the macros of the sort keys."""
     inline_limit: int = 0
     """A task with no more rows than this sends them back instead of writing a file: they may fit in the catalog."""
+    encrypted: bool = False
+    """Whether each file has a key of its own, which goes back with what is said of the file."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Writes the rows of one task; yields one row per file."""
@@ -101,15 +108,26 @@ class Encoding:
             finally:
                 connection.close()
 
-    def again(self, paths: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
+    def again(self, files: Sequence[tuple[str, FileKey | None]]) -> list[tuple[str, dict[str, Any]]]:
         """Writes the rows of files once more, together; the columns are those of the files."""
+
+        def rows(connection: duckdb.DuckDBPyConnection) -> str:
+            # One after the other, in this order.
+            if not self.encrypted:
+                return parquet(connection, [path for path, _ in files])
+            parts = [f"SELECT * FROM {parquet(connection, path, key)}" for path, key in files]
+            return f"({' UNION ALL '.join(parts)})"
+
+        return self.rows_of(rows)
+
+    def rows_of(
+        self, relation: Callable[[duckdb.DuckDBPyConnection], str]
+    ) -> list[tuple[str, dict[str, Any]]]:
+        """Writes the rows of a relation that is made on the connection, given as what stands behind FROM."""
         with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as scratch:
             connection = self._connect(scratch)
             try:
-                listed = ", ".join(map(text_literal, paths))
-                # One after the other, in this order.
-                source = f"read_parquet([{listed}], hive_partitioning = false)"
-                return list(self._write(connection, source, self._staging()))
+                return list(self._write(connection, relation(connection), self._staging()))
             finally:
                 connection.close()
 
@@ -121,8 +139,12 @@ class Encoding:
             config={"threads": 1, "temp_directory": scratch, "preserve_insertion_order": is_ordered},
         )
         connection.execute("SET TimeZone = 'UTC'")
+        if self.encrypted:
+            load_crypto(connection)
         if self.keys:
             register(connection)
+        for statement in self.macros:
+            connection.execute(statement)
         return connection
 
     def _staging(self) -> str:
@@ -137,7 +159,7 @@ class Encoding:
         inner = f"SELECT {', '.join(parts)} FROM {source}"
         helpers = [f"{key.sql} AS __key{i}" for i, key in enumerate(self.keys)]
         order = [f"__key{i}" for i in range(len(helpers))] + list(self.order_by)
-        text = f"SELECT {', '.join(['*', *helpers])} FROM ({inner})"
+        text = f"SELECT {', '.join(['*', *helpers])} FROM ({inner}) AS {FILE}"
         return text + (f" ORDER BY {', '.join(order)}" if order else "")
 
     def _write(
@@ -145,7 +167,7 @@ class Encoding:
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Writes what a relation holds; says of each file where it is and what it has."""
         options = ["FORMAT parquet", "RETURN_STATS", "APPEND", "FILENAME_PATTERN 'ducklake-{uuidv7}'"]
-        options.append("GEOPARQUET_VERSION 'NONE'")  # Parquet's own geometry, as in the reference's files
+        options.append("GEOPARQUET_VERSION 'NONE'")  # Parquet's own geometry, as in the extension's files
         options += [f"FIELD_IDS {self.field_ids}", *self.copy_options]
         if self.keys:
             options.append(f"PARTITION_BY ({', '.join(f'__key{i}' for i in range(len(self.keys)))})")
@@ -159,13 +181,22 @@ class Encoding:
             unshredded = self._unshredded(connection)
             if unshredded:
                 options.append(f"SHREDDING {{{', '.join(unshredded)}}}")
+        key = new_key() if self.encrypted else None
+        options += encryption_options(connection, key)
         rows = connection.execute(f"COPY ({select}) TO {target} ({', '.join(options)})").fetchall()
-        for path, count, size, footer, statistics, partition in rows:
+        is_shared = self.encrypted and sum(row[1] > 0 for row in rows) > 1
+        # DuckDB 2 says more of a file, and of columns that have parts.
+        for path, count, size, footer, statistics, partition, *_ in rows:
             if count == 0:
                 os.remove(path)
                 continue
-            info: dict[str, Any] = {"rows": count, "size": size, "footer": footer, "statistics": statistics}
-            info["nulls"] = self._nulls(connection, path)
+            own = key
+            if is_shared:
+                own, size, footer = self._with_own_key(connection, path, key)
+            leaves = {name: found for name, found in statistics.items() if "column_size_bytes" in found}
+            info: dict[str, Any] = {"rows": count, "size": size, "footer": footer, "statistics": leaves}
+            info["key"] = None if own is None else own.text
+            info["nulls"] = self._nulls(connection, path, own)
             info["values"] = [partition[f"__key{i}"] for i in range(len(self.keys))] if self.keys else []
             info["folder"] = hive_folder(self.keys, info["values"]) if self.hive_folders else ""
             yield path, info
@@ -178,15 +209,32 @@ class Encoding:
                 f"SELECT 1 FROM (SELECT DISTINCT t.key FROM held, json_tree(CAST({quote(name)} AS JSON)) t "
                 "WHERE t.key IS NOT NULL) GROUP BY lower(key) HAVING count(*) > 1 LIMIT 1"
             )
-            if connection.execute(asked).fetchone() is not None:
+            if first_row(connection.execute(asked)) is not None:
                 found.append(f"{quote(name)}: 'VARCHAR'")
         return found
 
-    def _nulls(self, connection: duckdb.DuckDBPyConnection, path: str) -> dict[str, int]:
+    def _with_own_key(
+        self, connection: duckdb.DuckDBPyConnection, path: str, shared: FileKey | None
+    ) -> tuple[FileKey, int, int]:
+        """Writes a file again under a key of its own: those of one COPY have one key. Also its size and footer's."""
+        own, scratch = new_key(), f"{path}.new"
+        options = ["FORMAT parquet", "RETURN_STATS", "GEOPARQUET_VERSION 'NONE'"]
+        options += [f"FIELD_IDS {self.field_ids}", *self.copy_options, *encryption_options(connection, own)]
+        row = first_row(
+            connection.execute(
+                f"COPY (SELECT * FROM {parquet(connection, path, shared)}) TO {text_literal(scratch)} "
+                f"({', '.join(options)})"
+            )
+        )
+        assert row is not None
+        os.replace(scratch, path)
+        return own, row[2], row[3]
+
+    def _nulls(self, connection: duckdb.DuckDBPyConnection, path: str, key: FileKey | None) -> dict[str, int]:
         if not self.counted:
             return {}
         counts = ", ".join(f"count(*) - count({quote(name)})" for name in self.counted)
-        row = connection.execute(f"SELECT {counts} FROM read_parquet(?)", [path]).fetchone()
+        row = first_row(connection.execute(f"SELECT {counts} FROM {parquet(connection, path, key)}"))
         assert row is not None
         return dict(zip(self.counted, row, strict=True))
 
@@ -209,9 +257,13 @@ class Encoding:
 def hive_folder(keys: Sequence[EncodedKey], values: Sequence[str | None]) -> str:
     """The folders of a file, `a=1/b=x/`, as the extension writes them."""
     return "".join(
-        f"{key.folder}={NULL_FOLDER if value is None else url_quote(value, safe='-_.~')}/"
+        f"{_escaped(key.folder)}={NULL_FOLDER if value is None else _escaped(value)}/"
         for key, value in zip(keys, values, strict=True)
     )
+
+
+def _escaped(text: str) -> str:
+    return url_quote(text, safe="-_.~")
 
 
 class _Source:

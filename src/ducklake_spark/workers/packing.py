@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ducklake_spark.format.encryption import FileKey
 from ducklake_spark.workers.duckdb_encoder import Encoding
 from ducklake_spark.workers.parquet_concat import UnlikeFilesError, concat
 
@@ -32,6 +33,7 @@ class WrittenFile:
     rows: int
     size: int
     partition: tuple[Any, ...] = ()
+    key: FileKey | None = None
 
 
 @dataclass(frozen=True)
@@ -49,15 +51,14 @@ class Packing:
     is_sorted: bool = False
 
     def result(self, files: Sequence[WrittenFile]) -> str:
-        paths = [file.path for file in files]
         rows = sum(file.rows for file in files)
         if self.is_sorted or rows <= _ROW_GROUP or rows < _FEW_ROWS * len(files):
-            return json.dumps({"again": self.encoding.again(paths)})
-        if self.encoding.variants:
-            # They are shredded otherwise in each file, and so are their statistics.
+            return json.dumps({"again": self.encoding.again([(file.path, file.key) for file in files])})
+        if self.encoding.variants or self.encoding.encrypted:
+            # Variants are shredded otherwise in each file, and row groups of encrypted files are bound to a key.
             return json.dumps({})
         try:
-            return json.dumps({"joined": concat(paths)})
+            return json.dumps({"joined": concat([file.path for file in files])})
         except UnlikeFilesError:
             return json.dumps({})
 

@@ -15,12 +15,15 @@ import pyarrow as pa
 from ducklake_spark.errors import ConstraintError, InvalidInputError
 from ducklake_spark.format.columns import ColumnDef, walk_all
 from ducklake_spark.format.data import PLAIN, InlineBatch, inline_casts, stored_type
+from ducklake_spark.format.duckdb_rows import first_row
+from ducklake_spark.format.edits import InlineRows
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.format.statistics import ColumnStats
 from ducklake_spark.format.types import NESTED, DataType, List, Map, Struct, duckdb_name, quote, text_literal
 
 if TYPE_CHECKING:
     from ducklake_spark.catalog.transaction import Transaction
+    from ducklake_spark.write.target import Target
 
 _lock = threading.Lock()
 _PARAMETERS = {
@@ -48,6 +51,16 @@ def _connection() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:", config={"threads": 1})
     connection.execute("SET TimeZone = 'UTC'")
     return connection
+
+
+def rows_inlined(
+    target: Target, arriving: pa.Table, values: Sequence[str], row_ids: str | None = None
+) -> InlineRows:
+    """The change that adds the rows of `arriving`; `row_ids` is its column with the row ids that they keep."""
+    batch = inline_rows(target.table, arriving, values, target.tx.store.kind)
+    if row_ids is not None:
+        batch = replace(batch, row_ids=tuple(arriving.column(row_ids).to_pylist()))
+    return InlineRows(target.table, batch)
 
 
 def inline_rows(table: TableDef, arriving: pa.Table, values: Sequence[str], kind: str) -> InlineBatch:
@@ -101,9 +114,11 @@ def _single_row(
     shown += [f"CAST({name} AS VARCHAR)" for name in names]
     try:
         given = [column[0].as_py() for column in arriving.columns]
-        row = connection.execute(
-            f"SELECT {', '.join(shown)} FROM (SELECT {selected} FROM (SELECT {', '.join(places)}))", given
-        ).fetchone()
+        row = first_row(
+            connection.execute(
+                f"SELECT {', '.join(shown)} FROM (SELECT {selected} FROM (SELECT {', '.join(places)}))", given
+            )
+        )
     except (duckdb.Error, ValueError, OverflowError):
         return None
     assert row is not None
@@ -142,7 +157,7 @@ def _materialize(
     required = [column for column in table.columns if not column.nulls_allowed]
     if required:
         nulls = ", ".join(f"bool_or({quote(column.name)} IS NULL)" for column in required)
-        found = connection.execute(f"SELECT {nulls} FROM inlined").fetchone()
+        found = first_row(connection.execute(f"SELECT {nulls} FROM inlined"))
         for column, missing in zip(required, found or (), strict=True):
             if missing:
                 raise not_null_error(table, column.name)
@@ -343,7 +358,7 @@ def _statistics(connection: duckdb.DuckDBPyConnection, table: TableDef) -> Itera
     found: dict[int, tuple[int, int, str | None, str | None]] = {}
     if plain:
         asked = ", ".join(_asked(column, quote(column.name)) for column in plain)
-        row = connection.execute(f"SELECT {asked} FROM inlined").fetchone() or ()
+        row = first_row(connection.execute(f"SELECT {asked} FROM inlined")) or ()
         found = {column.column_id: row[4 * i : 4 * i + 4] for i, column in enumerate(plain)}
     inner = [
         (leaf.column_id, f"SELECT {leaf.column_id}, {_asked(leaf, 'v')} FROM ({sql})")

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.types as spark_types
+from pyspark.sql import DataFrame, SparkSession
 
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.columns import find
@@ -78,7 +79,7 @@ def local_rows(table: TableDef, source: Any) -> LocalRows:
     return _from_rows(table, list(source))
 
 
-def frame_of_rows(spark: Any, table: TableDef, source: Any) -> Any:
+def frame_of_rows(spark: SparkSession, table: TableDef, source: Any) -> DataFrame:
     """Rows that are here as a DataFrame, with the types that the table has for their columns.
 
     Raises:

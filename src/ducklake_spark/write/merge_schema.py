@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyspark.sql.types as spark_types
+from pyspark.sql import DataFrame
 
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.transaction import Transaction
@@ -18,12 +19,12 @@ from ducklake_spark.write.schema import data_type_of
 Addition = tuple[tuple[str, ...], spark_types.DataType]
 
 
-def source_of(table: TableDef, rows: Any) -> Any:
+def source_of(table: TableDef, rows: Any) -> DataFrame | LocalRows:
     """A DataFrame as it is, or local rows as columns with types."""
     return rows if hasattr(rows, "schema") and hasattr(rows.schema, "fields") else local_rows(table, rows)
 
 
-def merged(tx: Transaction, table: TableDef, source: Any) -> TableDef:
+def merged(tx: Transaction, table: TableDef, source: DataFrame | LocalRows) -> TableDef:
     """The table with what only the rows have, as the transaction sees it from now on.
 
     Raises:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from ducklake_spark.catalog.store import Row, Store
 from ducklake_spark.format.deletion_vector import vector_positions
 from ducklake_spark.scan import connect
-from ducklake_spark.scan.change_feed.plan import Feed, FeedFile, Positions
+from ducklake_spark.scan.change_feed.plan import DeletedIn, Feed, FeedFile, Positions
 from ducklake_spark.scan.inlined import decode, frame_of
 from ducklake_spark.scan.planning.plan import name_maps
 from ducklake_spark.scan.planning.sources import with_source
@@ -33,18 +33,20 @@ from ducklake_spark.scan.projection.column import (
 )
 from ducklake_spark.scan.projection.physical_types import (
     Types,
+    asked,
     history_of,
-    must_be_asked,
     types_before,
     types_of,
 )
 from ducklake_spark.scan.projection.types import user_type
+from ducklake_spark.scan.projection.worker_columns import projection as worker_projection
+from ducklake_spark.scan.worker_scan import WorkerRelation
 from ducklake_spark.spark.file_index import IndexedFile, empty_frame, is_classic, relation
 
 FEED_COLUMNS = ("rowid", "snapshot_id")
 """What insertions and deletions have beside the table's own columns, if asked for."""
 
-_ROW, _AT, _ORIGIN = "__ducklake_rowid", "__ducklake_at", "__ducklake_origin"
+ROW, AT, ORIGIN = "__ducklake_rowid", "__ducklake_at", "__ducklake_origin"
 _STAMP, _PLACE, _POSITION = "__ducklake_stamp", "__ducklake_place", "__ducklake_position"
 _FILE, _END = "__ducklake_file", "__ducklake_end"
 _DELETED_FILE, _DELETED, _DELETED_AT = "__ducklake_in", "__ducklake_deleted", "__ducklake_deleted_at"
@@ -57,7 +59,18 @@ class ListedFiles:
     """Files that were listed when the feed was planned; their code is their place in the list."""
 
     title: str
-    listed: tuple[tuple[str, int], ...]
+    listed: tuple[IndexedFile, ...]
+
+    @staticmethod
+    def of(title: str, files: Sequence[FeedFile | DeletedIn]) -> ListedFiles:
+        """These files, in this order."""
+        return ListedFiles(
+            title,
+            tuple(
+                IndexedFile(file.path, file.size, place, file.key, file.begin_snapshot)
+                for place, file in enumerate(files)
+            ),
+        )
 
     @property
     def total(self) -> int:
@@ -69,10 +82,10 @@ class ListedFiles:
 
     @property
     def size(self) -> int:
-        return sum(size for _, size in self.listed)
+        return sum(file.size for file in self.listed)
 
     def files(self, filters: Sequence[Any]) -> list[IndexedFile]:  # noqa: ARG002 - other sources prune by them
-        return [IndexedFile(path, size, place) for place, (path, size) in enumerate(self.listed)]
+        return list(self.listed)
 
 
 @dataclass(frozen=True)
@@ -89,8 +102,9 @@ class _Way:
 class ChangeReader:
     """Makes the DataFrames of a feed."""
 
-    def __init__(self, spark: SparkSession, store: Store, feed: Feed) -> None:
+    def __init__(self, spark: SparkSession, store: Store, feed: Feed, *, is_streaming: bool = False) -> None:
         self.spark, self.store, self.feed = spark, store, feed
+        self.is_streaming = is_streaming
         self.plan, self.range = feed.plan, feed.range
         self.columns = feed.plan.table.columns
         self.names = [f"c{i}" for i in range(len(self.columns))]
@@ -115,20 +129,20 @@ class ChangeReader:
             return self._described(None if one is None else one.withColumn("k", F.lit(kind)))
         if self.feed.is_net:
             return self._described(self._net(new, old))
-        return self._described(self._paired(new, old, [_ROW, _AT], F.lit(True)))
+        return self._described(self._paired(new, old, [ROW, AT], F.lit(True)))
 
     def _net(self, new: DataFrame, old: DataFrame) -> DataFrame:
         """What became of each row in sum. Rows that were only moved to other files did not change."""
         whole = self.feed.whole
         if whole is None:
-            return self._paired(new, old, [_ROW], F.lit(True))
+            return self._paired(new, old, [ROW], F.lit(True))
         real = ChangeReader(self.spark, self.store, whole).inserted()
         assert real is not None
-        is_move = F.col(_AT).isin(list(whole.rewrites))
-        real = real.where(~is_move).select(F.col(_ROW).alias("changed")).distinct()
-        new = new.join(real, F.col(_ROW) == F.col("changed"), "left")
+        is_move = F.col(AT).isin(list(whole.rewrites))
+        real = real.where(~is_move).select(F.col(ROW).alias("changed")).distinct()
+        new = new.join(real, F.col(ROW) == F.col("changed"), "left")
         is_changed = F.col("changed").isNotNull()
-        return self._paired(new.withColumn("real", is_changed).drop("changed"), old, [_ROW], F.col("n.real"))
+        return self._paired(new.withColumn("real", is_changed).drop("changed"), old, [ROW], F.col("n.real"))
 
     def _paired(self, new: DataFrame, old: DataFrame, keys: Sequence[str], is_update: Column) -> DataFrame:
         """New and old versions, joined once: each pair becomes an update's two rows, each single a row of its own."""
@@ -136,11 +150,11 @@ class ChangeReader:
             lambda one, other: one & other, [F.col(f"n.{key}") == F.col(f"o.{key}") for key in keys]
         )
         joined = new.alias("n").join(old.alias("o"), same, "full_outer")
-        is_new, is_old = F.col(f"n.{_AT}").isNotNull(), F.col(f"o.{_AT}").isNotNull()
+        is_new, is_old = F.col(f"n.{AT}").isNotNull(), F.col(f"o.{AT}").isNotNull()
 
         def image(side: str, exists: Column, pair: str, single: str) -> Column:
             kind = F.when(is_new & is_old, F.lit(pair)).otherwise(F.lit(single))
-            values = [F.col(f"{side}.{name}").alias(name) for name in (*self.names, _ROW, _AT)]
+            values = [F.col(f"{side}.{name}").alias(name) for name in (*self.names, ROW, AT)]
             return F.when(
                 exists & (is_update | ~(is_new & is_old)),
                 F.struct(*values, kind.alias("k")),
@@ -158,35 +172,35 @@ class ChangeReader:
         if rows is None:
             return None
         own = [F.col(name).alias(column.name) for column, name in zip(self.columns, self.names, strict=True)]
-        return rows.select(*own, F.col(_ROW).alias(ROW_ID_NAME))
+        return rows.select(*own, F.col(ROW).alias(ROW_ID_NAME))
 
-    def new_places(self, files: Sequence[FeedFile]) -> DataFrame | None:
+    def new_locators(self, files: Sequence[FeedFile]) -> DataFrame | None:
         """File id and position of the rows that began in the range in files that hold older rows too."""
         frames = []
         for way, some in self._ways(files):
-            rows = self._scan(way, some, "inserted in").where(F.col(_ORIGIN) >= F.lit(self.range.first))
+            rows = self._scan(way, some, "inserted in").where(F.col(ORIGIN) >= F.lit(self.range.first))
             frames.append(self._less(rows, self.feed.later_positions).select(_FILE, _POSITION))
         return functools.reduce(DataFrame.unionAll, frames) if frames else None
 
-    def deleted_places(self) -> DataFrame | None:
+    def deleted_locators(self) -> DataFrame | None:
         """File id, position and snapshot of what was deleted from the files of `feed.deleted`."""
         return self._positions(self.feed.positions)
 
     # What users see
 
     def _shown(self, rows: DataFrame | None, virtual: Sequence[str]) -> DataFrame:
-        sources = {"rowid": _ROW, "snapshot_id": _AT}
+        sources = {"rowid": ROW, "snapshot_id": AT}
         fields = [(column.name, name) for column, name in zip(self.columns, self.names, strict=True)]
         return self._named(rows, fields + [(name, sources[name]) for name in virtual])
 
     def _described(self, rows: DataFrame | None) -> DataFrame:
         own = [(column.name, name) for column, name in zip(self.columns, self.names, strict=True)]
-        return self._named(rows, [("snapshot_id", _AT), ("rowid", _ROW), ("change_type", "k"), *own])
+        return self._named(rows, [("snapshot_id", AT), ("rowid", ROW), ("change_type", "k"), *own])
 
     def _named(self, rows: DataFrame | None, fields: Iterable[tuple[str, str]]) -> DataFrame:
         if rows is not None:
             return rows.select(*(F.col(source).alias(name) for name, source in fields))
-        types: dict[str, spark_types.DataType] = {_AT: _LONG, _ROW: _LONG, "k": spark_types.StringType()}
+        types: dict[str, spark_types.DataType] = {AT: _LONG, ROW: _LONG, "k": spark_types.StringType()}
         for column, name in zip(self.columns, self.names, strict=True):
             types[name] = user_type(column.data_type, self.plan.choices)
         schema = spark_types.StructType(
@@ -202,16 +216,40 @@ class ChangeReader:
         for way, files in self._ways(feed.inserted):
             rows = self._scan(way, files, "inserted in")
             if way.is_partial:
-                inside = (F.col(_ORIGIN) >= F.lit(self.range.first)) & (
-                    F.col(_ORIGIN) <= F.lit(self.range.last)
+                inside = (F.col(ORIGIN) >= F.lit(self.range.first)) & (
+                    F.col(ORIGIN) <= F.lit(self.range.last)
                 )
                 rows = rows.where(inside)
             if feed.is_net:
                 rows = self._less(rows, feed.later_positions)
-            frames.append(rows.withColumn(_AT, F.col(_ORIGIN)))
+            frames.append(rows.withColumn(AT, F.col(ORIGIN)))
         for name, versions in feed.inlined.items():
-            frames += self._decoded(name, versions.inserted)
-        return self._union(frames)
+            frames += self.decoded(name, versions.inserted)
+        return self.united(frames)
+
+    def scans(self, files: Sequence[FeedFile]) -> list[DataFrame]:
+        """All rows of files: the columns `names`, `ROW` and `ORIGIN`, a DataFrame for each way of reading."""
+        return [self._scan(way, some, "inserted in") for way, some in self._ways(files)]
+
+    def plain(self, files: Sequence[FeedFile]) -> list[DataFrame]:
+        """All rows of files, the columns `names` only: then Spark reads nothing else, not even positions."""
+        frames = []
+        for way, some in self._ways(files):
+            projections = self._projections(way, some)
+            schema = spark_types.StructType([part.field for part in projections if part.field is not None])
+            rows = relation(
+                self.spark, self._listed(some, "inserted in"), schema, is_streaming=self.is_streaming
+            )
+            made = [part.column().alias(name) for part, name in zip(projections, self.names, strict=True)]
+            frames.append(rows.select(*made))
+        return frames
+
+    def live(self, files: Sequence[FeedFile]) -> list[DataFrame]:
+        """The same rows with `AT`, in net changes without those that were deleted up to the end of the range."""
+        found = self.scans(files)
+        if self.feed.is_net:
+            found = [self._less(rows, self.feed.later_positions) for rows in found]
+        return [rows.withColumn(AT, F.col(ORIGIN)) for rows in found]
 
     def _less(self, rows: DataFrame, positions: Positions) -> DataFrame:
         deleted = self._positions(positions)
@@ -230,34 +268,36 @@ class ChangeReader:
         for way, files in self._ways(ended):
             rows = self._scan(way, files, "ended in")
             if positions is None:
-                frames.append(rows.withColumn(_AT, F.col(_END)))
+                frames.append(rows.withColumn(AT, F.col(_END)))
                 continue
             rows = rows.join(positions, self._is_deleted(), "left")
-            frames.append(rows.withColumn(_AT, F.least(_DELETED_AT, _END)).where(F.col(_AT) >= F.lit(first)))
+            frames.append(rows.withColumn(AT, F.least(_DELETED_AT, _END)).where(F.col(AT) >= F.lit(first)))
         for way, files in self._ways(kept) if positions is not None else ():
             assert positions is not None
             inside = (F.col(_DELETED_AT) >= F.lit(first)) & (F.col(_DELETED_AT) <= F.lit(last))
             rows = self._scan(way, files, "deleted from in")
             rows = rows.join(positions.where(inside), self._is_deleted(), "inner")
-            frames.append(rows.withColumn(_AT, F.col(_DELETED_AT)))
+            frames.append(rows.withColumn(AT, F.col(_DELETED_AT)))
         if feed.is_net:
-            frames = [rows.where(F.col(_ORIGIN) < F.lit(first)) for rows in frames]
+            frames = [rows.where(F.col(ORIGIN) < F.lit(first)) for rows in frames]
         for name, versions in feed.inlined.items():
-            frames += self._decoded(name, versions.deleted)
-        return self._union(frames)
+            frames += self.decoded(name, versions.deleted)
+        return self.united(frames)
 
-    def _union(self, frames: Sequence[DataFrame]) -> DataFrame | None:
-        picked = [frame.select(*self.names, _ROW, _AT) for frame in frames]
+    def united(self, frames: Sequence[DataFrame]) -> DataFrame | None:
+        """The rows of all of them, as `names`, `ROW` and `AT`; None if there are none."""
+        picked = [frame.select(*self.names, ROW, AT) for frame in frames]
         return functools.reduce(DataFrame.unionAll, picked) if picked else None
 
-    def _decoded(self, table_name: str, rows: Sequence[Row]) -> list[DataFrame]:
+    def decoded(self, table_name: str, rows: Sequence[Row]) -> list[DataFrame]:
+        """Rows of an inlined table, as `names`, `ROW` and `AT`; nothing if there are none."""
         if not rows:
             return []
         choices = self.plan.choices
         table = next(each for each in self.plan.inlined if each.table_name == table_name)
         arrow = decode(rows, table, self.columns, choices)
         frame = frame_of(self.spark, arrow, self.columns, choices)
-        return [frame.toDF(*self.names, _ROW, _AT)]
+        return [frame.toDF(*self.names, ROW, AT)]
 
     # Files
 
@@ -274,11 +314,12 @@ class ChangeReader:
             if file.begin_snapshot not in self.plan.boundaries:
                 return ()
             return types_before(file.path, self.plan.history, file.begin_snapshot) or ()
-        if not must_be_asked(self.columns):
-            return ()
-        return types_of(file.path, self.maps[file.mapping_id], self.columns)
+        wanted = asked(self.columns, self.plan.history)
+        return types_of(file.path, self.maps[file.mapping_id], self.columns, wanted)
 
     def _projections(self, way: _Way, files: Sequence[FeedFile]) -> list[ColumnProjection]:
+        if self.plan.lake.is_encrypted:
+            return [worker_projection(column, self.plan.choices) for column in self.columns]
         choices = replace(self.plan.choices, exact_integers=way.is_exact)
         by_id = way.mapping_id is None
         inside = min(file.begin_snapshot for file in files) if self.plan.boundaries and by_id else None
@@ -289,23 +330,25 @@ class ChangeReader:
             for column in self.columns
         ]
 
+    def _listed(self, files: Sequence[FeedFile], what: str) -> ListedFiles:
+        title = f"{what} {self.plan.title} since {self.range.first}"
+        return ListedFiles.of(title, files)
+
     def _scan(self, way: _Way, files: Sequence[FeedFile], what: str) -> DataFrame:
         """All rows of files, with where they come from."""
         projections = self._projections(way, files)
         fields = [part.field for part in projections if part.field is not None]
         row_id, stamp = F.lit(None).cast("long"), F.lit(None).cast("long")
         if way.mapping_id is None:
-            fields.append(spark_types.StructField(_ROW, _LONG, True, {FIELD_ID: ROW_ID_FIELD}))
-            row_id = F.col(_ROW)
+            fields.append(spark_types.StructField(ROW, _LONG, True, {FIELD_ID: ROW_ID_FIELD}))
+            row_id = F.col(ROW)
         if way.is_partial:
             fields.append(spark_types.StructField(_STAMP, _LONG, True, {FIELD_ID: SNAPSHOT_ID_FIELD}))
             stamp = F.col(_STAMP)
-        title = f"{what} {self.plan.title} since {self.range.first}"
-        source = ListedFiles(title, tuple((file.path, file.size) for file in files))
-        frame, position, place = self._relation(source, spark_types.StructType(fields))
+        frame, position, place = self._relation(self._listed(files, what), spark_types.StructType(fields))
         made = [part.column().alias(name) for part, name in zip(projections, self.names, strict=True)]
         frame = frame.select(
-            *made, row_id.alias(_ROW), stamp.alias(_STAMP), position.alias(_POSITION), place.alias(_PLACE)
+            *made, row_id.alias(ROW), stamp.alias(_STAMP), position.alias(_POSITION), place.alias(_PLACE)
         )
         start = F.nullif(
             _by_place([-1 if file.row_id_start is None else file.row_id_start for file in files]), F.lit(-1)
@@ -316,8 +359,8 @@ class ChangeReader:
         begin = _by_place([file.begin_snapshot for file in files])
         return frame.select(
             *self.names,
-            F.coalesce(F.col(_ROW), start + F.col(_POSITION)).alias(_ROW),
-            F.coalesce(F.col(_STAMP), begin).alias(_ORIGIN),
+            F.coalesce(F.col(ROW), start + F.col(_POSITION)).alias(ROW),
+            F.coalesce(F.col(_STAMP), begin).alias(ORIGIN),
             _by_place([file.data_file_id for file in files]).alias(_FILE),
             _POSITION,
             end.alias(_END),
@@ -327,8 +370,12 @@ class ChangeReader:
         self, source: ListedFiles, schema: spark_types.StructType
     ) -> tuple[DataFrame, Column, Column]:
         """The rows of files, with their position and the place of their file."""
-        if is_classic(self.spark):
-            frame, rows = with_source(relation(self.spark, source, schema), schema.names)
+        if self.plan.lake.is_encrypted:
+            frame, rows = WorkerRelation(self.plan, source, schema).frame(self.spark)
+        elif is_classic(self.spark):
+            frame, rows = with_source(
+                relation(self.spark, source, schema, is_streaming=self.is_streaming), schema.names
+            )
         else:
             frame, rows = connect.relation(self.spark, source, schema, needs_code=True)
         return frame, F.expr(rows.position), F.expr(rows.code)
@@ -376,10 +423,7 @@ class ChangeReader:
         schema = spark_types.StructType(
             [spark_types.StructField(name, _LONG) for name in ("pos", SNAPSHOT_ID_NAME)]
         )
-        source = ListedFiles(
-            f"deletes of {self.plan.title} since {self.range.first}",
-            tuple((file.path, file.size) for file in files),
-        )
+        source = ListedFiles.of(f"deletes of {self.plan.title} since {self.range.first}", files)
         frame, _, place = self._relation(source, schema)
         frame = frame.select(
             F.col("pos").alias(_DELETED), F.col(SNAPSHOT_ID_NAME).alias(_STAMP), place.alias(_PLACE)

@@ -14,6 +14,7 @@ from ducklake_spark.catalog.store import Query, Row, Store
 from ducklake_spark.errors import DuckLakeError
 from ducklake_spark.format import paths
 from ducklake_spark.format.changes import parse_changes
+from ducklake_spark.format.encryption import FileKey, key_of
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef
 from ducklake_spark.scan.inlined import InlinedTable, fetch_versions
 from ducklake_spark.scan.planning.plan import LakeInfo, ScanPlan, is_exact, make_plan
@@ -49,6 +50,8 @@ class FeedFile:
     """Whether it holds rows of several snapshots, and says of each row which."""
     is_exact: bool
     """Whether it keeps 128-bit integers as decimals."""
+    record_count: int
+    key: FileKey | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class DeletedIn:
     begin_snapshot: int
     format: str
     delete_count: int
+    key: FileKey | None = None
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,7 @@ def make_feed(
     choices: TypeChoices,
     *,
     is_net: bool = False,
+    columns_at: Snapshot | None = None,
 ) -> Feed:
     """Asks the catalog what a feed reads. Repeats itself if a commit came between its queries.
 
@@ -134,9 +139,10 @@ def make_feed(
         choices: How types are shown.
         is_net: Whether only the sum of the changes is asked for: versions that began before the range and ended in it,
             and those that began in it and did not end.
+        columns_at: A later snapshot than the last one that gives the columns instead.
     """
     for _ in range(_ATTEMPTS):
-        plan = make_plan(store, lake, schema, table, end, choices)
+        plan = make_plan(store, lake, schema, table, columns_at or end, choices)
         asked = Range(start.snapshot_id, end.snapshot_id)
         feed = _Listing(store, plan, asked, is_net).feed()
         if is_net and feed.rewrites:
@@ -177,7 +183,9 @@ class _Listing:
             queries.append(self._delete_files(self._inserted(), "1 = 1"))
         inserted, deleted, files, moved, *later = self.store.query_many(queries)
         ended = {row[0] for row in deleted if row[6] is not None and row[6] <= last}
-        gone = [row for row in self._inlined_deletes(self._deleted()) if row[2] >= first or row[0] in ended]
+        inlined_deletes = [
+            row for row in self._inlined_deletes(self._deleted()) if row[2] >= first or row[0] in ended
+        ]
         later_positions = Positions()
         if self.is_net:
             later_positions = Positions(
@@ -189,7 +197,7 @@ class _Listing:
             self.is_net,
             self._files_of(inserted),
             self._files_of(deleted),
-            Positions(self._deletes_of(files), tuple(gone)),
+            Positions(self._deletes_of(files), tuple(inlined_deletes)),
             later_positions,
             {table.table_name: self._versions(table) for table in self.plan.inlined},
             tuple(
@@ -237,8 +245,9 @@ class _Listing:
         condition, params = where
         return (
             "SELECT f.data_file_id, f.path, f.path_is_relative, f.file_size_bytes, f.row_id_start, f.begin_snapshot, "
-            f"f.end_snapshot, f.mapping_id, f.partial_max, CASE WHEN {is_exact(self.plan)} THEN 1 ELSE 0 END "
-            f"FROM ducklake_data_file f WHERE f.table_id = ? AND {condition} ORDER BY f.data_file_id",
+            f"f.end_snapshot, f.mapping_id, f.partial_max, CASE WHEN {is_exact(self.plan)} THEN 1 ELSE 0 END, "
+            "f.record_count, f.encryption_key FROM ducklake_data_file f "
+            f"WHERE f.table_id = ? AND {condition} ORDER BY f.data_file_id",
             (self.plan.table.table_id, *params),
         )
 
@@ -247,7 +256,8 @@ class _Listing:
         table_id = self.plan.table.table_id
         return (
             "SELECT x.data_file_id, x.path, x.path_is_relative, x.file_size_bytes, x.begin_snapshot, x.format, "
-            "x.delete_count FROM ducklake_delete_file x JOIN ducklake_data_file f ON f.data_file_id = x.data_file_id "
+            "x.delete_count, x.encryption_key FROM ducklake_delete_file x JOIN ducklake_data_file f "
+            "ON f.data_file_id = x.data_file_id "
             f"WHERE x.table_id = ? AND x.begin_snapshot <= ? AND f.table_id = ? AND {condition} AND {also} "
             "ORDER BY x.delete_file_id",
             (table_id, self.range.last, table_id, *params, *values),
@@ -289,13 +299,23 @@ class _Listing:
     def _files_of(self, rows: Iterable[Row]) -> tuple[FeedFile, ...]:
         return tuple(
             FeedFile(
-                file_id, self._path(path, relative), size, start, begin, end, mapping, partial is not None, bool(exact)
+                file_id,
+                self._path(path, relative),
+                size,
+                start,
+                begin,
+                end,
+                mapping,
+                partial is not None,
+                bool(exact),
+                int(records),
+                key_of(key),
             )
-            for file_id, path, relative, size, start, begin, end, mapping, partial, exact in rows
-        )  # fmt: skip
+            for file_id, path, relative, size, start, begin, end, mapping, partial, exact, records, key in rows
+        )
 
     def _deletes_of(self, rows: Iterable[Row]) -> tuple[DeletedIn, ...]:
         return tuple(
-            DeletedIn(file_id, self._path(path, relative), size, begin, str(kind), int(count))
-            for file_id, path, relative, size, begin, kind, count in rows
+            DeletedIn(file_id, self._path(path, relative), size, begin, str(kind), int(count), key_of(key))
+            for file_id, path, relative, size, begin, kind, count, key in rows
         )

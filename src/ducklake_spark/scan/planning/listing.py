@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from ducklake_spark.catalog.store import Store
+from ducklake_spark.catalog.store import Row, Store
 from ducklake_spark.catalog.tables import LIVE
-from ducklake_spark.errors import DuckLakeError
+from ducklake_spark.errors import DuckLakeError, SnapshotNotFoundError
 from ducklake_spark.format import paths
+from ducklake_spark.format.column_mapping import ColumnMapping
+from ducklake_spark.format.encryption import FileKey, key_of
 from ducklake_spark.scan.planning.plan import GroupKey, ScanPlan, group_condition, summary
 from ducklake_spark.storage import whole_path
 
@@ -22,6 +24,9 @@ class ScanFile:
     size: int
     row_id_start: int | None = None
     begin_snapshot: int = 0
+    mapping: ColumnMapping | None = None
+    """How a file that a transaction added, and did not commit yet, calls the columns."""
+    key: FileKey | None = None
 
 
 @dataclass(frozen=True)
@@ -34,40 +39,82 @@ class Condition:
 
 def data_files(store: Store, plan: ScanPlan, key: GroupKey, keep: Condition | None = None) -> list[ScanFile]:
     """The data files of a group that may have matching rows."""
-    where, params = group_condition(plan, key)
+    rows, newest = _listed(store, plan, key, keep)
+    if newest != plan.newest_snapshot and not _is_unmoved(store, plan):
+        rows = _merged(store, plan, key, keep)
+    folder = plan.table_path
+    return [
+        ScanFile(
+            file_id,
+            whole_path(paths.join(folder, path, bool(relative))),
+            size,
+            start,
+            begin,
+            key=key_of(key),
+        )
+        for file_id, path, relative, size, start, begin, key in rows
+    ]
+
+
+def _listed(
+    store: Store, plan: ScanPlan, key: GroupKey, keep: Condition | None, next_file_id: int | None = None
+) -> tuple[list[Row], int]:
+    """The files of a group, and the newest snapshot."""
+    where, params = group_condition(plan, key, next_file_id)
     if keep is not None:
         where, params = f"{where} AND ({keep.sql})", (*params, *keep.params)
     rows, newest = store.query_many(
         [
             (
                 "SELECT f.data_file_id, f.path, f.path_is_relative, f.file_size_bytes, f.row_id_start, "
-                f"f.begin_snapshot FROM ducklake_data_file f WHERE {where} ORDER BY f.data_file_id",
+                f"f.begin_snapshot, f.encryption_key FROM ducklake_data_file f WHERE {where} ORDER BY f.data_file_id",
                 params,
             ),
-            ("SELECT max(snapshot_id) FROM ducklake_snapshot", ()),
+            # Last: if the snapshot is there now, it was there when the files were listed
+            (
+                "SELECT (SELECT max(snapshot_id) FROM ducklake_snapshot), (SELECT count(*) FROM ducklake_snapshot "
+                "WHERE snapshot_id = ?)",
+                (plan.snapshot.snapshot_id,),
+            ),
         ]
     )
-    if newest[0][0] != plan.newest_snapshot:
-        _require_unmoved(store, plan)
-    folder = plan.table_path
-    return [
-        ScanFile(file_id, whole_path(paths.join(folder, path, bool(relative))), size, start, begin)
-        for file_id, path, relative, size, start, begin in rows
-    ]
+    if not newest[0][1]:
+        raise SnapshotNotFoundError(
+            f"The snapshot of {plan.title} was expired after this DataFrame was made. Make the DataFrame again from a "
+            "snapshot that is still there."
+        )
+    return rows, int(newest[0][0])
+
+
+def _merged(store: Store, plan: ScanPlan, key: GroupKey, keep: Condition | None) -> list[Row]:
+    """The files of a group after some of them were merged: the same rows, in newer files that are read in one way.
+
+    Raises:
+        DuckLakeError: They are not the same rows, or not to be read in this way.
+    """
+    [(next_file_id,)] = store.query("SELECT max(next_file_id) FROM ducklake_snapshot")
+    where, params = group_condition(plan, key, int(next_file_id))
+    [(records,)] = store.query(f"SELECT sum(f.record_count) FROM ducklake_data_file f WHERE {where}", params)
+    if key.file_ids is None and int(records or 0) == sum(g.records for g in plan.groups if g.key == key):
+        return _listed(store, plan, key, keep, int(next_file_id))[0]
+    raise DuckLakeError(
+        f"The files of {plan.title} were compacted after this DataFrame was made. Make the DataFrame "
+        "again: it will have the same rows."
+    )
 
 
 def delete_files(store: Store, plan: ScanPlan, file_format: str) -> list[ScanFile]:
     """The delete files of the table in a format."""
     at = plan.snapshot.snapshot_id
     rows = store.query(
-        "SELECT data_file_id, path, path_is_relative, file_size_bytes FROM ducklake_delete_file "
+        "SELECT data_file_id, path, path_is_relative, file_size_bytes, encryption_key FROM ducklake_delete_file "
         f"WHERE table_id = ? AND format = ? AND {LIVE} ORDER BY data_file_id",
         (plan.table.table_id, file_format, at, at),
     )
     folder = plan.table_path
     return [
-        ScanFile(file_id, whole_path(paths.join(folder, path, bool(relative))), size)
-        for file_id, path, relative, size in rows
+        ScanFile(file_id, whole_path(paths.join(folder, path, bool(relative))), size, key=key_of(key))
+        for file_id, path, relative, size, key in rows
     ]
 
 
@@ -82,8 +129,8 @@ def inlined_deletes(store: Store, plan: ScanPlan) -> list[tuple[int, int]]:
     return [(int(file_id), int(position)) for file_id, position in rows]
 
 
-def _require_unmoved(store: Store, plan: ScanPlan) -> None:
-    """A compaction removes the files of older snapshots from the catalog: their rows are then in another file."""
+def _is_unmoved(store: Store, plan: ScanPlan) -> bool:
+    """Whether all files are there: a merge removes files of older snapshots, as their rows are in another one."""
     rows, _ = summary(store, plan)
     now = {
         (None if row[0] is None else int(row[0]), bool(row[1]), bool(row[2]), int(row[3]), bool(row[4])): (
@@ -96,8 +143,4 @@ def _require_unmoved(store: Store, plan: ScanPlan) -> None:
     for group in plan.groups:
         files, records = then.get(key := astuple(group.key)[:5], (0, 0))
         then[key] = (files + group.files, records + group.records)
-    if now != then:
-        raise DuckLakeError(
-            f"The files of {plan.title} were compacted or expired after this DataFrame was made. Make the DataFrame "
-            "again: it will have the same rows."
-        )
+    return now == then

@@ -12,9 +12,10 @@ from typing import Any
 
 from ducklake_spark.catalog.store import Query, Store
 from ducklake_spark.catalog.tables import LIVE
-from ducklake_spark.errors import DuckLakeError, NotFoundError
+from ducklake_spark.errors import DuckLakeError, FileError, NotFoundError
 from ducklake_spark.format import paths
-from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef, is_local
+from ducklake_spark.format.columns import ColumnDef
+from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef, is_local, table_folder
 from ducklake_spark.format.partitioning import PartitionKey
 from ducklake_spark.scan.inlined import InlinedTable
 from ducklake_spark.scan.planning.staleness import has_moved
@@ -26,14 +27,16 @@ from ducklake_spark.scan.projection.column import (
     column_projection,
     epochs,
 )
+from ducklake_spark.scan.projection.footer import read_all
 from ducklake_spark.scan.projection.physical_types import (
     Types,
+    asked,
     history_of,
-    must_be_asked,
     types_before,
     types_of,
 )
 from ducklake_spark.scan.projection.types import TypeChoices
+from ducklake_spark.scan.projection.worker_columns import projection as workers_projection
 from ducklake_spark.storage import whole_path
 
 _ATTEMPTS = 10
@@ -41,10 +44,11 @@ _ATTEMPTS = 10
 
 @dataclass(frozen=True)
 class LakeInfo:
-    """What a scan must know about the lake: its name for messages, and where its data is."""
+    """What a scan must know about the lake: its name for messages, where its data is, and whether it is encrypted."""
 
     name: str
     data_path: str
+    is_encrypted: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,11 +114,17 @@ class ScanPlan:
     bucket_keys: tuple[tuple[int, int, int, int], ...] = ()
     """Every bucket key that the table ever had: specification, index of the key, column and number of buckets."""
 
+    column_rows: tuple[tuple[Any, ...], ...] = ()
+    """All versions of the table's columns, as the catalog keeps them."""
+
+    def columns_at(self, snapshot_id: int) -> tuple[ColumnDef, ...]:
+        """The columns that the table had at an earlier snapshot, without their defaults."""
+        return InlinedTable("", 0, columns_at(self.column_rows, snapshot_id)).columns()
+
     @property
     def table_path(self) -> str:
         """The folder of the table, whole."""
-        schema_path = paths.join(self.lake.data_path, self.schema.path, self.schema.path_is_relative)
-        return paths.join(schema_path, self.table.path, self.table.path_is_relative)
+        return table_folder(self.lake.data_path, self.schema, self.table)
 
     @property
     def title(self) -> str:
@@ -199,14 +209,16 @@ def _make_plan(
         snapshot,
         choices,
         history,
-        epochs(table.columns, history, choices),
+        () if lake.is_encrypted else epochs(table.columns, history, choices),
         (),
         deletes,
         tuple(
-            InlinedTable(str(name), int(version), _columns_at(columns, _begin(begins, int(version), first)))
+            InlinedTable(
+                str(name), int(version), columns_at(columns, layout_begin(begins, int(version), first))
+            )
             for name, version in tables
             # A table of a later version has no rows that this snapshot sees.
-            if _begin(begins, int(version), first) <= at
+            if layout_begin(begins, int(version), first) <= at
         ),
         int(newest[0][0] or 0),
         int(newest[0][1] or 0),
@@ -215,14 +227,12 @@ def _make_plan(
             for partition_id, index, column_id, transform in keys
             if (buckets := PartitionKey(int(column_id), str(transform)).buckets) is not None
         ),
+        tuple(map(tuple, columns)),
     )
     if not nodes and not is_local(table.table_id):
         raise NotFoundError(f"The catalog has no columns of {plan.title}: it was dropped and expired.")
     rows, after = summary(store, plan)
-    if any(row[-1] for row in rows):
-        raise DuckLakeError(
-            f"{plan.title} has encrypted data files. This version of ducklake-spark cannot read them; a later one will."
-        )
+    _require_keys(plan, sum(int(row[5]) for row in rows), sum(int(row[-1]) for row in rows))
     names = name_maps(store, {row[0] for row in rows if row[0] is not None})
     groups = tuple(
         group
@@ -230,6 +240,20 @@ def _make_plan(
         for group in _groups(store, plan, row, names)
     )
     return replace(plan, groups=groups), after
+
+
+def _require_keys(plan: ScanPlan, files: int, encrypted: int) -> None:
+    """In an encrypted lake each file has a key, in another none."""
+    if plan.lake.is_encrypted and encrypted < files:
+        raise FileError(
+            f"{plan.title} has {files - encrypted} data files without a key, though the lake is encrypted: DuckLake "
+            "did not write them. Remove their rows of ducklake_data_file, or give these the keys."
+        )
+    if encrypted and not plan.lake.is_encrypted:
+        raise FileError(
+            f"{plan.title} has {encrypted} encrypted data files, though its lake is not encrypted: nothing reads them "
+            "here. Set encrypted to true in ducklake_metadata if all of its files are."
+        )
 
 
 def _may_be_infinite(store: Store, table_id: int, nodes: Sequence[Node]) -> bool:
@@ -245,7 +269,7 @@ def _may_be_infinite(store: Store, table_id: int, nodes: Sequence[Node]) -> bool
     return int(finite[0][0]) < len(ids)
 
 
-def _begin(begins: Mapping[int, int], version: int, first: int) -> int:
+def layout_begin(begins: Mapping[int, int], version: int, first: int) -> int:
     """The snapshot at which the layout of an inlined data table began.
 
     A table that was made late, for the first rows after inlining was turned on, has a version of its own that stands
@@ -258,7 +282,7 @@ def _sortable(value: Any) -> int:
     return -1 if value is None else int(value)
 
 
-def _columns_at(columns: Sequence[tuple[Any, ...]], at: int) -> tuple[tuple[int, str, str, int | None], ...]:
+def columns_at(columns: Sequence[tuple[Any, ...]], at: int) -> tuple[tuple[int, str, str, int | None], ...]:
     """The nodes of the table's schema at a snapshot, in order: id, name, type, parent."""
     live = [row for row in columns if row[1] <= at and (row[2] is None or row[2] > at)]
     return tuple(
@@ -275,12 +299,15 @@ def _groups(
     start = plan.boundaries[key.epoch - 1] if key.epoch else None
     if key.mapping_id is not None:
         names_of = names[key.mapping_id]
-        if not must_be_asked(columns):
+        wanted = asked(columns, plan.history)
+        if not wanted:
             yield _group(plan, key, totals, names_of)
             return
         found = dict[Types, list[tuple[Any, ...]]]()
-        for path, facts in _listed(store, plan, key):
-            found.setdefault(types_of(path, names_of, columns), []).append(facts)
+        listed = list(_listed(store, plan, key))
+        read_all([path for path, _ in listed])
+        for path, facts in listed:
+            found.setdefault(types_of(path, names_of, columns, wanted), []).append(facts)
         for types, files in found.items():
             own = key if len(found) == 1 else replace(key, file_ids=_ids(files))
             yield _group(plan, own, _totals(files), replace(names_of, types=dict(types)))
@@ -293,14 +320,14 @@ def _groups(
         for types, files in older.items():
             own = replace(key, file_ids=_ids(files))
             yield _group(plan, own, _totals(files), None, history_of(types, plan.history))
-        gone = [facts for files in older.values() for facts in files]
-        if len(gone) < totals[0]:
+        apart = [facts for files in older.values() for facts in files]
+        if len(apart) < totals[0]:
             left = (
-                totals[0] - len(gone),
-                totals[1] - sum(f[1] for f in gone),
-                totals[2] - sum(f[2] for f in gone),
+                totals[0] - len(apart),
+                totals[1] - sum(f[1] for f in apart),
+                totals[2] - sum(f[2] for f in apart),
             )
-            yield _group(plan, replace(key, other_ids=_ids(gone)), (*left, *totals[3:]), None)
+            yield _group(plan, replace(key, other_ids=_ids(apart)), (*left, *totals[3:]), None)
     else:
         yield _group(plan, key, totals, None)
 
@@ -341,6 +368,9 @@ def _group(
     names: NameMap | None,
     history: History | None = None,
 ) -> FileGroup:
+    if plan.lake.is_encrypted:
+        made = tuple(workers_projection(column, plan.choices) for column in plan.table.columns)
+        return FileGroup(key, made, *(int(value) if value is not None else -1 for value in totals))
     choices = replace(plan.choices, exact_integers=key.exact_integers)
     # The first snapshot of the epoch's files: whatever came later in the epoch makes no difference to reading them.
     inside = int(totals[4]) if plan.boundaries and names is None else None
@@ -400,7 +430,7 @@ def _summary_parts(plan: ScanPlan) -> tuple[list[str], str]:
 def is_exact(plan: ScanPlan) -> str:
     """A condition on `f`: it keeps 128-bit integers as decimals.
 
-    Such files say of these columns that they contain no NaN. The reference, which writes doubles, says nothing.
+    Such files say of these columns that they contain no NaN. The extension, which writes doubles, says nothing.
     """
     wide = sorted(
         column_id
@@ -432,11 +462,13 @@ def _has_deletes(plan: ScanPlan) -> str:
     return " OR ".join(parts) or "1 = 0"
 
 
-def group_condition(plan: ScanPlan, key: GroupKey) -> tuple[str, tuple[Any, ...]]:
-    """A condition on `f`: the file is live and belongs to the group."""
+def group_condition(
+    plan: ScanPlan, key: GroupKey, next_file_id: int | None = None
+) -> tuple[str, tuple[Any, ...]]:
+    """A condition on `f`: the file is live and belongs to the group; `next_file_id` as in the plan by default."""
     at = plan.snapshot.snapshot_id
     parts = [f"f.table_id = ? AND {LIVE} AND f.data_file_id < ?"]
-    params: list[Any] = [plan.table.table_id, at, at, plan.next_file_id]
+    params: list[Any] = [plan.table.table_id, at, at, next_file_id or plan.next_file_id]
     if key.mapping_id is None:
         parts.append("f.mapping_id IS NULL")
     else:

@@ -54,7 +54,10 @@ class GroupFiles:
 
     def files(self, filters: Sequence[Any]) -> list[IndexedFile]:
         keep = condition(filters, self.plan, self.group, self.store.kind)
-        return [IndexedFile(file.path, file.size, self.code.encode(file)) for file in self.scan_files(keep)]
+        return [
+            IndexedFile(file.path, file.size, self.code.encode(file), file.key, file.begin_snapshot)
+            for file in self.scan_files(keep)
+        ]
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class DeleteFiles:
                 f"The delete files of {self.plan.title} were replaced by deletion vectors after this DataFrame was "
                 "made. Make the DataFrame again: it will have the same rows."
             )
-        return [IndexedFile(file.path, file.size, file.data_file_id) for file in found]
+        return [IndexedFile(file.path, file.size, file.data_file_id, file.key) for file in found]
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ class FixedFiles:
 
     def files(self, filters: Sequence[Any]) -> list[IndexedFile]:  # noqa: ARG002 - other sources prune by them
         # Ids of uncommitted files are negative, which a modification time can be as well.
-        return [IndexedFile(file.path, file.size, file.data_file_id) for file in self.listed]
+        return [IndexedFile(file.path, file.size, file.data_file_id, file.key) for file in self.listed]
 
 
 @dataclass(frozen=True)

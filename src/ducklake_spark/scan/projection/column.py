@@ -14,9 +14,11 @@ import pyspark.sql.types as spark_types
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from ducklake_spark.format.column_mapping import ColumnMapping
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.types import DataType, Decimal, Scalar, parse_type
+from ducklake_spark.scan.projection.footer import INT96
 from ducklake_spark.scan.projection.literals import is_filled_by_reader, spark_literal
 from ducklake_spark.scan.projection.promotion import is_read_directly, read_scalar
 from ducklake_spark.scan.projection.types import Convert, TypeChoices, user_type
@@ -84,6 +86,15 @@ class NameMap:
     partitions: Mapping[int, str]
     types: Mapping[int, str] = field(default_factory=dict)
     """Of columns that the files keep in another type than the table has."""
+
+    @staticmethod
+    def of(mapping: ColumnMapping) -> NameMap:
+        """The names of files that a transaction added and did not commit yet."""
+        found = list(mapping.walk())
+        return NameMap(
+            {each.target_field_id: each.source_name for each in found if not each.is_partition},
+            {each.target_field_id: each.source_name for each in found if each.is_partition},
+        )
 
 
 @dataclass(frozen=True)
@@ -203,6 +214,8 @@ class _Reader:
     def _then(self, column_id: int) -> DataType | None:
         if self.names is not None:
             known = self.names.types.get(column_id)
+            if known == INT96:
+                return Scalar(INT96)
             return None if known is None else parse_type(known)
         return None if self.snapshot_id is None else self.history.type_at(column_id, self.snapshot_id)
 
@@ -302,13 +315,16 @@ def _constant(node: ColumnDef, choices: TypeChoices) -> Convert:
 def _partition_value(node: ColumnDef, names: NameMap, choices: TypeChoices) -> Convert:
     """The value that stands in a folder's name: `.../part=7/file.parquet`."""
     key = names.partitions[node.column_id]
-    pattern = "/" + _regex_quoted(key) + "=([^/]*)/"
+    pattern = "/" + _regex_quoted(key) + "=([^/=]*)/"
+    is_text = node.type in ("varchar", "json")
 
     def value(_: Column) -> Column:
         # Spark's path is a URI: it has escaped the name once more than the folder itself does.
         path = _url_decoded(F.col("_metadata.file_path"))
         raw = F.regexp_extract(path, pattern, 1)
-        text = F.when(raw != "__HIVE_DEFAULT_PARTITION__", _url_decoded(raw))
+        is_null = F.lower(raw).isin("__hive_default_partition__", "null")
+        is_null = is_null if is_text else is_null | (raw == "")
+        text = F.when(~is_null, _url_decoded(raw))
         return _text_to(text, node.data_type, choices)
 
     return value
@@ -320,8 +336,18 @@ def _url_decoded(column: Column) -> Column:
 
 def _text_to(text: Column, data_type: DataType, choices: TypeChoices) -> Column:
     match data_type:
-        case Scalar("varchar" | "json" | "uuid"):
+        case Scalar("varchar" | "json"):
             return text
+        case Scalar("uuid"):
+            digits = F.lower(F.regexp_replace(text, "[-{}]", ""))
+            return F.regexp_replace(digits, "^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5")
+        case Scalar("int8" | "int16" | "int32" | "int64" | "uint8" | "uint16" | "uint32"):
+            # As DuckDB reads a text: halves are rounded away from zero.
+            return F.round(text.cast("decimal(38,10)")).cast(user_type(data_type, choices))
+        case Scalar("timestamp_ns") if choices.timestamp_ns == "long":
+            micros = F.unix_micros(F.concat(text, F.lit("Z")).cast("timestamp"))
+            nanos = F.rpad(F.regexp_extract(text, r"\.\d{6}(\d{1,3})", 1), 3, "0").cast("long")
+            return micros * F.lit(1000) + nanos
         case Scalar("blob"):
             return text.cast("binary")
         case Scalar("int128" | "uint128") | Decimal():

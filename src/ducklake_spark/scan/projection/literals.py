@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 
 from ducklake_spark.errors import DuckLakeError
+from ducklake_spark.format.duckdb_rows import first_row
 from ducklake_spark.format.types import DataType, Decimal, Scalar, duckdb_name
 from ducklake_spark.scan.projection.types import TypeChoices
 
@@ -27,12 +28,10 @@ def _value(sql: str, text: str, data_type: DataType) -> Any:
     """An expression over `v`, which is the text cast to the type."""
     with _lock:
         try:
-            row = (
-                _connection()
-                .execute(
+            row = first_row(
+                _connection().execute(
                     f"SELECT {sql} FROM (SELECT CAST(?::VARCHAR AS {duckdb_name(data_type)}) AS v)", [text]
                 )
-                .fetchone()
             )
         except duckdb.Error as error:
             raise DuckLakeError(

@@ -16,45 +16,58 @@ from ducklake_spark.scan.projection.footer import NOTHING, Part, read
 Types = tuple[tuple[int, str], ...]
 """Columns and fields by id, and the types in which a file keeps them."""
 
-_ASKED = ("uint64", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns")
+_ASKED = ("uint64", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz")
 """Types of columns for which Spark must know exactly what it reads; others it widens by itself."""
-_ANSWERS = (*_ASKED, "uint8", "uint16", "uint32")
 
 
-def must_be_asked(columns: Iterable[ColumnDef]) -> bool:
-    """Whether a table has columns of which an added file must tell the type."""
-    return any(node.type in _ASKED for column in columns for node in column.walk())
+def asked(columns: Iterable[ColumnDef], history: History) -> frozenset[int]:
+    """The columns and fields of which an added file must tell the type.
+
+    That are also decimals, which Spark does not give more digits behind the point if there are fewer before it then,
+    and all whose type was changed since.
+    """
+    return frozenset(
+        node.column_id
+        for column in columns
+        for node in column.walk()
+        if node.type in _ASKED
+        or (node.type.startswith("decimal") and not node.type.endswith(",0)"))
+        or any(version.column_type != node.type for version in history.versions.get(node.column_id, ()))
+    )
 
 
-def types_of(path: str, names: NameMap, columns: Iterable[ColumnDef]) -> Types:
+def types_of(path: str, names: NameMap, columns: Iterable[ColumnDef], wanted: frozenset[int]) -> Types:
     """What an added file keeps otherwise than the table.
 
     Args:
         path: The whole path of the file.
         names: How the file calls the columns.
         columns: The table's columns.
+        wanted: Those that matter, as `asked` says.
     """
-    return tuple(sorted(_differing(columns, read(path), names)))
+    return tuple(sorted(_differing(columns, read(path), names, wanted))) if wanted else ()
 
 
-def _differing(columns: Iterable[ColumnDef], found: Part, names: NameMap) -> Iterator[tuple[int, str]]:
+def _differing(
+    columns: Iterable[ColumnDef], found: Part, names: NameMap, wanted: frozenset[int]
+) -> Iterator[tuple[int, str]]:
     for column in columns:
-        wanted = names.sources.get(column.column_id)
-        part = next((part for part in found.parts if part.name == wanted), None)
+        source = names.sources.get(column.column_id)
+        part = next((part for part in found.parts if part.name == source), None)
         if part is not None:
-            yield from _in(column, part, names)
+            yield from _in(column, part, names, wanted)
 
 
-def _in(node: ColumnDef, found: Part, names: NameMap) -> Iterator[tuple[int, str]]:
+def _in(node: ColumnDef, found: Part, names: NameMap, wanted: frozenset[int]) -> Iterator[tuple[int, str]]:
     if node.type == "struct":
-        yield from _differing(node.children, found, names)
+        yield from _differing(node.children, found, names, wanted)
     elif node.type in ("list", "map"):
         # The repeated group that the format wants, with the element, or the key and the value, inside.
         inner = found.parts[0] if found.parts else NOTHING
         parts = inner.parts if len(inner.parts) == len(node.children) else found.parts
         for child, part in zip(node.children, parts, strict=False):
-            yield from _in(child, part, names)
-    elif node.type in _ASKED and found.type in _ANSWERS and found.type != node.type:
+            yield from _in(child, part, names, wanted)
+    elif node.column_id in wanted and found.type is not None and found.type != node.type:
         yield node.column_id, found.type
 
 
@@ -93,7 +106,7 @@ def _kept_as(part: Part, before: str, now: str) -> bool:
 
 
 def _stored(column_type: str) -> tuple[str, ...]:
-    """The types in which files keep a column; 128-bit integers are doubles in those of the reference."""
+    """The types in which files keep a column; 128-bit integers are doubles in those of the extension."""
     if column_type in ("int128", "uint128"):
         return ("float64", "decimal(38,0)")
     return ("timestamp",) if column_type == "timestamp_s" else (column_type,)

@@ -7,6 +7,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ducklake_spark.format.types import DataType, Decimal, Scalar
+from ducklake_spark.scan.projection.footer import INT96
 from ducklake_spark.scan.projection.types import (
     Convert,
     TypeChoices,
@@ -53,6 +54,13 @@ def read_scalar(
     """The type in which Spark reads a column, and what makes the user's value of it."""
     if then == now:
         return physical_type(now, choices), to_user(now, choices)
+    if then.name == INT96:
+        return _from_int96(now, choices)
+    if then.name == "timestamp_ns" and now.name == "timestamptz":
+        return spark_types.LongType(), lambda column: F.timestamp_micros(_divided(column, 1000))
+    if isinstance(then, Decimal) and isinstance(now, Decimal) and _loses_digits(then, now):
+        target = user_type(now, choices)
+        return physical_type(then, choices), lambda column: column.cast(target)
     if now.name in _WITHOUT_ZONE and _is_finer(then, now):
         return _rounded(then, now)
     if is_read_directly(then, now, choices):
@@ -71,7 +79,7 @@ def read_scalar(
             return spark_types.DateType(), lambda c: F.timestamp_micros(
                 F.unix_date(c).cast("long") * 86_400_000_000
             )
-        # The file's time without a zone is taken as UTC, as the reference takes it in that zone.
+        # The file's time without a zone is taken as UTC, as the extension takes it in that zone.
         factor = 1000 if then.name == "timestamp_ms" else 1
         return spark_types.LongType(), lambda column: F.timestamp_micros(times(column, factor))
     if now.name in ("json", "variant"):
@@ -85,21 +93,41 @@ def _is_finer(then: DataType, now: DataType) -> bool:
     return then.name == "timestamp_ns" or _MICROS.get(then.name, _MICROS[now.name]) < _MICROS[now.name]
 
 
+def _loses_digits(then: Decimal, now: Decimal) -> bool:
+    """Whether there is less room before the point: Spark's reader refuses it, although the numbers may fit."""
+    return then.precision - then.scale > now.precision - now.scale
+
+
+def _divided(column: Column, divisor: int) -> Column:
+    return F.call_function("div", column, F.lit(divisor).cast("long"))
+
+
+def _in_unit(micros: Column, unit: int) -> Column:
+    if unit == 1:
+        return micros
+    half = F.when(micros < 0, F.lit(-unit // 2)).otherwise(F.lit(unit // 2))
+    return _divided(micros + half, unit) * F.lit(unit)
+
+
 def _rounded(then: DataType, now: DataType) -> tuple[spark_types.DataType, Convert]:
     """As DuckDB casts: nanoseconds are cut off, everything else is rounded, halves away from 1970."""
     unit = _MICROS[now.name]
 
-    def divided(column: Column, divisor: int) -> Column:
-        return F.call_function("div", column, F.lit(divisor).cast("long"))
-
     def converted(column: Column) -> Column:
-        micros = divided(column, 1000) if then.name == "timestamp_ns" else column * F.lit(_MICROS[then.name])
-        if unit > 1:
-            half = F.when(micros < 0, F.lit(-unit // 2)).otherwise(F.lit(unit // 2))
-            micros = divided(micros + half, unit) * F.lit(unit)
-        return micros_to_ntz(F.when(is_infinite(column), column).otherwise(micros))
+        micros = _divided(column, 1000) if then.name == "timestamp_ns" else column * F.lit(_MICROS[then.name])
+        return micros_to_ntz(F.when(is_infinite(column), column).otherwise(_in_unit(micros, unit)))
 
     return spark_types.LongType(), converted
+
+
+def _from_int96(now: DataType, choices: TypeChoices) -> tuple[spark_types.DataType, Convert | None]:
+    """Spark reads it as an instant, whose microseconds are those of the time without a zone that was written."""
+    if now.name == "timestamptz":
+        return spark_types.TimestampType(), None
+    if now.name == "timestamp_ns" and choices.timestamp_ns == "long":
+        return spark_types.TimestampType(), lambda column: times(F.unix_micros(column), 1000)
+    unit = _MICROS.get(now.name, 1)
+    return spark_types.TimestampType(), lambda column: micros_to_ntz(_in_unit(F.unix_micros(column), unit))
 
 
 def _nanos(then: DataType, choices: TypeChoices) -> tuple[spark_types.DataType, Convert | None]:

@@ -128,6 +128,11 @@ def _scalar_user_type(name: str, choices: TypeChoices) -> spark_types.DataType:
     raise InvalidInputError(f'The type "{name}" cannot be read.')
 
 
+def is_direct(data_type: DataType) -> bool:
+    """Whether a value is shown as the lake means it, so that statistics and filters speak of the same."""
+    return isinstance(data_type, Decimal) or (isinstance(data_type, Scalar) and data_type.name in _DIRECT)
+
+
 def physical_type(data_type: DataType, choices: TypeChoices) -> spark_types.DataType:
     """The Spark type in which Spark's Parquet reader reads a scalar column of a file."""
     match data_type:

@@ -68,7 +68,7 @@ _BLOB_TEXT = (
     "decode(unhex({1}), 'US-ASCII'))), '')"
 )
 _TO_BLOB = (
-    "unhex(array_join(transform(regexp_extract_all(_1, '(?s)(?:[\\\\]x[0-9A-Fa-f]{2}|.)', 0), "
+    "unhex(array_join(transform(regexp_extract_all(_1, '(?s)(?:[\\\\\\\\]x[0-9A-Fa-f]{2}|.)', 0), "
     "x -> if(length(x) = 4, substring(x, 3), hex(x))), ''))"
 )
 _QUOTED = (
@@ -161,6 +161,10 @@ def text_of(value: exp.Expr, source: T.DataType | None) -> exp.Expr | None:
 
 
 _PLAIN = "CAST({} AS STRING)"
+_ENDLESS = (
+    "CASE WHEN year({0}) > 290000 THEN 'infinity' WHEN year({0}) < -290000 THEN '-infinity' ELSE {1} END"
+)
+"""Times without an end, which Spark has as its last and first ones."""
 
 
 def _text(value: str, kind: T.DataType, depth: int) -> str:
@@ -168,7 +172,9 @@ def _text(value: str, kind: T.DataType, depth: int) -> str:
     if is_float(kind):
         return _NUMBER_TEXT.replace("_1", value)
     if isinstance(kind, T.TimestampType):
-        return _ZONED_TEXT.replace("_1", value)
+        return _ENDLESS.format(value, _ZONED_TEXT.replace("_1", value))
+    if isinstance(kind, (T.DateType, T.TimestampNTZType)):
+        return _ENDLESS.format(value, _PLAIN.format(value))
     if isinstance(kind, T.BinaryType):
         return _BLOB_TEXT.format(value, f"b{depth}")
     if isinstance(kind, (T.DayTimeIntervalType, T.YearMonthIntervalType)):

@@ -64,7 +64,7 @@ def fitted(context: Context, frame: DataFrame, text: str, assigned: Assigned) ->
 def _cast(context: Context, value: Any, source: Any, target: DataType) -> Any:
     from pyspark.sql import functions as F
 
-    if _needs_cast(context, source, target):
+    if needs_cast(context, source, target):
         return value.cast(user_type(target, choices_of(context.lake.spark)))
     if context.dialect == "duckdb" and target.name in _INTEGERS:
         # Spark cuts fractions off; DuckDB rounds, decimals away from zero and floats to the even neighbour.
@@ -90,7 +90,7 @@ def nanoseconds(text: str, column: str) -> int:
     return seconds * 10**9 + int(fraction.ljust(9, "0") or 0)
 
 
-def _needs_cast(context: Context, source: Any, target: DataType) -> bool:
+def needs_cast(context: Context, source: Any, target: DataType) -> bool:
     """Whether the value cannot be stored as it is, and the dialect says that it is cast."""
     try:
         check_assignable(source, target, "")

@@ -6,11 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.engine.scope import scope_of
-from ducklake_spark.errors import DuckLakeError, InvalidInputError, NotFoundError, did_you_mean
+from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
+from ducklake_spark.format.names import split_name
 from ducklake_spark.format.options import normalize_option
 from ducklake_spark.format.types import fold
-from ducklake_spark.sql.execute import functions
+from ducklake_spark.sql.execute import functions, local_duckdb
 from ducklake_spark.sql.execute.context import Context
+from ducklake_spark.sql.execute.session import session_of
+from ducklake_spark.sql.execute.settings import OPTIONS, RETRY
 from ducklake_spark.sql.parser import nodes
 
 if TYPE_CHECKING:
@@ -18,37 +21,35 @@ if TYPE_CHECKING:
 
     from ducklake_spark.api.lake import Lake
 
-_RETRY = {
-    "ducklake_max_retry_count": ("max_retry_count", int, 10),
-    "ducklake_retry_wait_ms": ("retry_wait_ms", float, 100.0),
-    "ducklake_retry_backoff": ("retry_backoff", float, 1.5),
-}
-_OPTIONS = {
-    "ducklake_default_data_inlining_row_limit": "data_inlining_row_limit",
-    "ducklake_target_file_size": "target_file_size",
-    "ducklake_write_deletion_vectors": "write_deletion_vectors",
-}
-SETTINGS = (*_RETRY, *_OPTIONS)
+SETTINGS = (*RETRY, *OPTIONS)
 
 
 def transaction(context: Context, node: nodes.Transaction) -> None:
-    """BEGIN, COMMIT and ROLLBACK."""
-    lake = context.lake
-    {"begin": lake.begin, "commit": lake.commit, "rollback": lake.rollback}[node.action]()
+    """BEGIN, COMMIT and ROLLBACK, in every lake that takes part."""
+    session = session_of(context.lake)
+    {"begin": session.begin, "commit": session.commit, "rollback": session.rollback}[node.action]()
 
 
 def use(context: Context, node: nodes.Use) -> None:
     """USE schema, USE lake, USE lake.schema."""
-    lake, name = context.lake, node.name
-    if len(name) == 1 and name[0] not in lake.schemas() and fold(name[0]) == fold(lake.name):
-        lake.use("main")
-    else:
+    lake, name, session = context.lake, node.name, session_of(context.lake)
+    own = scope_of(lake).read_transaction()
+    if len(name) == 1 and own.schema(name[0]) is not None and fold(name[0]) != fold(lake.name):
+        lake.use(name[0])
+        return
+    if len(name) > 2:
+        raise InvalidInputError(f'"{".".join(name)}" is neither a lake nor a schema of one.')
+    other = session.named(name[0])
+    if other is None:
         lake.use(context.schema_name(name))
+        return
+    other.use(name[1] if len(name) == 2 else "main")
+    session.current = other
 
 
 def call(context: Context, node: nodes.Call) -> DataFrame:
     """CALL of a function of the extension."""
-    *places, name = node.name
+    *qualifiers, name = node.name
     positional: list[Any] = []
     named: dict[str, Any] = {}
     for argument in node.arguments:
@@ -63,49 +64,62 @@ def call(context: Context, node: nodes.Call) -> DataFrame:
             raise InvalidInputError(f'{name}() got its parameter "{argument.name}" twice.')
         else:
             named[fold(argument.name)] = value
-    return functions.call(_lake_of(context, tuple(places)), name, positional, named)
+    return functions.call(_lake_of(context, tuple(qualifiers)), name, positional, named)
 
 
-def _lake_of(context: Context, places: nodes.Name) -> Lake:
+def _lake_of(context: Context, qualifiers: nodes.Name) -> Lake:
     """The lake that `lake.f()`, `lake.schema.f()` or `schema.f()` is about."""
     lake = context.lake
-    if not places or fold(places[0]) == fold(lake.name):
+    if not qualifiers or fold(qualifiers[0]) == fold(lake.name):
         return lake
-    from ducklake_spark.engine import lakes as attached
-
-    other = attached.named(places[0])
+    other = session_of(lake).named(qualifiers[0])
     if other is not None:
         return other
-    if len(places) == 1 and places[0] in lake.schemas():
+    if len(qualifiers) == 1 and qualifiers[0] in lake.schemas():
         return lake
-    raise NotFoundError(f'There is no lake "{places[0]}". This one is "{lake.name}".')
+    raise NotFoundError(f'There is no lake "{qualifiers[0]}". This one is "{lake.name}".')
 
 
 def set_variable(context: Context, node: nodes.SetVariable) -> None:
     """SET and RESET of a setting of the extension, for this handle."""
-    lake, name = context.lake, fold(node.name)
+    scope, name = scope_of(context.lake), fold(node.name)
     value = None if node.value is None else context.value(node.value)
-    if name in _RETRY:
-        attribute, kind, default = _RETRY[name]
+    if name in RETRY:
+        attribute, kind, default = RETRY[name]
         number = default if value is None else _number(node.name, value, kind)
         policy: Any = {attribute: number}
-        scope_of(lake).config = replace(
-            scope_of(lake).config, policy=replace(scope_of(lake).config.policy, **policy)
-        )
-    elif name in _OPTIONS:
-        options = dict(scope_of(lake).config.attached_options)
-        options.pop(_OPTIONS[name], None)
+        scope.config = replace(scope.config, policy=replace(scope.config.policy, **policy))
+    elif name in OPTIONS:
+        options = dict(scope.config.attached_options)
+        options.pop(OPTIONS[name], None)
         if value is not None:
-            key, text = normalize_option(_OPTIONS[name], value)
+            key, text = normalize_option(OPTIONS[name], value)
             options[key] = text
-        scope_of(lake).config = replace(scope_of(lake).config, attached_options=options)
+        scope.config = replace(scope.config, attached_options=options)
     elif name in ("schema", "search_path") and isinstance(value, str):
-        use(context, nodes.Use(tuple(value.split("."))))
+        use(context, nodes.Use(split_name(value.split(",")[0].strip(), "schema")))
+    elif name in ("schema", "search_path") and value is None:
+        use(context, nodes.Use((context.lake.name,)))
+    elif context.dialect == "duckdb":
+        set_of_duckdb(context, node, value)
     else:
         raise NotFoundError(
             f'There is no setting "{node.name}".{did_you_mean(name, SETTINGS)} A lake has {", ".join(SETTINGS)}; '
             "settings of Spark are set in its own dialect, or with spark.conf.set()."
         )
+
+
+def set_of_duckdb(context: Context, node: nodes.SetVariable, value: Any) -> None:
+    """A setting of DuckDB itself: its own session takes or refuses it; the time zone is Spark's, too."""
+    name = fold(node.name)
+    session = session_of(context.lake)
+    if name == "timezone":
+        conf = context.lake.spark.conf
+        if session.first_zone is None:
+            session.first_zone = str(conf.get("spark.sql.session.timeZone"))
+        conf.set("spark.sql.session.timeZone", session.first_zone if value is None else str(value))
+        return
+    local_duckdb.set_setting(session, name, value)
 
 
 def _number(name: str, value: Any, kind: type) -> Any:
@@ -125,8 +139,13 @@ def spark_set(context: Context, _node: nodes.SparkSet) -> DataFrame:
 
 def checkpoint(context: Context, node: nodes.Checkpoint) -> None:
     """CHECKPOINT: every maintenance function in turn."""
-    name = context.lake.name if node.name is None else ".".join(node.name)
-    raise DuckLakeError(
-        f'CHECKPOINT of "{name}" is not there yet: maintenance of lakes comes with a later version of ducklake-spark. '
-        "Until then, run it in DuckDB on the same lake."
-    )
+    from ducklake_spark.engine.maintenance.checkpoint import checkpoint
+
+    lake = context.lake
+    if node.name is not None:
+        name = ".".join(node.name)
+        found = session_of(lake).named(name)
+        if found is None:
+            raise NotFoundError(f'There is no attached lake "{name}". This one is "{lake.name}".')
+        lake = found
+    checkpoint(scope_of(lake))

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.format.objects import EPOCH
 from ducklake_spark.sql.parser.parse import Args
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from ducklake_spark.api.lake import Lake
+
+
+def only_value(frame: DataFrame) -> Any:
+    """The one value of a DataFrame. A time has its zone: Spark's own answer is a clock on the wall of this machine."""
+    from pyspark.sql import types as T
+
+    if isinstance(frame.schema.fields[0].dataType, (T.TimestampType, T.TimestampNTZType)):
+        [row] = frame.toDF("v").selectExpr("unix_micros(CAST(v AS TIMESTAMP))").collect()
+        return None if row[0] is None else EPOCH + timedelta(microseconds=row[0])
+    [row] = frame.collect()
+    return row[0]
 
 
 class Constants:
@@ -73,12 +88,10 @@ class Constants:
 
         args = self.args if isinstance(self.args, Mapping) and self.args else None
         try:
-            row = self.lake.spark.sql(text, args=dict(args) if args else None).first()
+            return only_value(self.lake.spark.sql(text, args=dict(args) if args else None))
         except PySparkException as error:
             shown = node.sql(dialect=self.dialect)
             raise InvalidInputError(f"Cannot compute {what}, {shown}: {plain_message(error)}") from None
-        assert row is not None
-        return row[0]
 
     def _argument(self, node: exp.Expr, what: str) -> Any:
         name = node.name

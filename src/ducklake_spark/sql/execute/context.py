@@ -15,7 +15,9 @@ from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError, NotFoundError
 from ducklake_spark.format.duckdb_sql import Expression
 from ducklake_spark.format.types import fold
-from ducklake_spark.sql.execute import queries
+from ducklake_spark.sql.execute import local_duckdb, queries
+from ducklake_spark.sql.execute.constants import only_value
+from ducklake_spark.sql.execute.session import session_of
 from ducklake_spark.sql.parser.grammar_queries import QUERY_DIALECTS, parse_query_text, unreadable
 from ducklake_spark.sql.parser.nodes import Name, Piece
 from ducklake_spark.sql.parser.parse import Args
@@ -32,9 +34,17 @@ class Context:
     """A statement that is being executed."""
 
     lake: Lake
+    """The lake that the statement changes or asks about."""
     text: str
     dialect: str
     args: Args = None
+    home: Lake | None = None
+    """The lake in use, where names without a lake are looked for, when it is another one."""
+
+    @property
+    def around(self) -> Lake:
+        """The lake in use."""
+        return self.home or self.lake
 
     # Names.
 
@@ -111,7 +121,7 @@ class Context:
         """The rows of a query that was put together from these pieces, in this order."""
         tree = parse_query_text(text, self.dialect)
         with as_written(self.lake.spark, text):
-            return queries.frame_of_tree(self.lake, tree, text, self.dialect, self._args_of(pieces))
+            return queries.frame_of_tree(self.around, tree, text, self.dialect, self._args_of(pieces))
 
     def _args_of(self, pieces: Sequence[Piece | None]) -> Args:
         """The parameters in these pieces: those without a name count in the whole text."""
@@ -142,7 +152,7 @@ class Context:
         tree = parse_query_text(text, self.dialect)
         filled = self._filled(tree, piece)
         with (
-            queries.bound(self.lake, filled, self.dialect) as found,
+            queries.bound(self.around, filled, self.dialect) as found,
             as_written(self.lake.spark, found),
         ):
             yield found
@@ -174,16 +184,21 @@ class Context:
         """The value of an expression without columns."""
         text = self.source(piece)
         tree = parse_query_text(text, self.dialect)
-        if isinstance(tree, exp.Literal):
-            return str(tree.this) if tree.is_string else _number(str(tree.this))
-        if isinstance(tree, exp.Boolean):
-            return bool(tree.this)
-        if isinstance(tree, exp.Null):
-            return None
+        if isinstance(tree, _CONSTANTS):
+            return _constant(tree)
+        if isinstance(tree, exp.Array) and all(isinstance(each, _CONSTANTS) for each in tree.expressions):
+            return [
+                _constant(each) for each in tree.expressions
+            ]  # `['a', 'b']` is DuckDB's, and clear in both
         if isinstance(tree, exp.Column) and len(tree.parts) == 1:
             return tree.name  # `SET x = word`
-        [row] = self.frame_of(f"SELECT {text}", piece).collect()
-        return row[0]
+        if self.dialect == "duckdb" and self.args is None and not tree.find(exp.Query):
+            return local_duckdb.value(session_of(self.around), text)
+        return only_value(self.frame_of(f"SELECT {text}", piece))
+
+    def has_query(self, piece: Piece) -> bool:
+        """Whether an expression reads tables."""
+        return parse_query_text(self.source(piece), self.dialect).find(exp.Query) is not None
 
     # Transactions.
 
@@ -197,6 +212,15 @@ class Context:
         except BaseException:
             scope_of(self.lake).abort()
             raise
+
+
+_CONSTANTS = (exp.Literal, exp.Boolean, exp.Null)
+
+
+def _constant(tree: exp.Expr) -> Any:
+    if isinstance(tree, exp.Literal):
+        return str(tree.this) if tree.is_string else _number(str(tree.this))
+    return bool(tree.this) if isinstance(tree, exp.Boolean) else None
 
 
 def _literal(value: Any) -> exp.Expr:

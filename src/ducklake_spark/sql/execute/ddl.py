@@ -11,6 +11,7 @@ from ducklake_spark.errors import InvalidInputError, NotFoundError
 from ducklake_spark.format.duckdb_sql import Expression
 from ducklake_spark.format.types import duckdb_name, fold, quote
 from ducklake_spark.scan.projection.types import choices_of, user_type
+from ducklake_spark.sql.execute import duckdb_queries
 from ducklake_spark.sql.execute.context import Context
 from ducklake_spark.sql.parser import nodes
 from ducklake_spark.sql.resolve.lake_types import types_of
@@ -109,6 +110,7 @@ def _columns_of(
     names = [column.path[0] for column in node.columns]
     if len(names) > len(frame.columns):
         raise InvalidInputError(f"{len(names)} columns are named, and the query has {len(frame.columns)}.")
+    said = duckdb_queries.columns_of(frame)
     frame = frame.toDF(*names, *frame.columns[len(names) :])
     seen: set[str] = set()
     for name in frame.columns:
@@ -116,6 +118,8 @@ def _columns_of(
             raise InvalidInputError(f'The query has two columns named "{name}": give one of them an alias.')
         seen.add(fold(name))
     assert node.query is not None
+    if said is not None:
+        return [(name, _stored(kind)) for name, (_, kind) in zip(frame.columns, said, strict=True)], frame
     kept = types_of(context, node.query) or []
     if len(kept) != len(frame.columns):
         return [(field.name, field.dataType) for field in frame.schema.fields], frame
@@ -126,6 +130,11 @@ def _columns_of(
         same = user_type(data_type, choices) == field.dataType
         columns.append((field.name, duckdb_name(data_type) if same else field.dataType))
     return columns, frame
+
+
+def _stored(kind: str) -> str:
+    """The type of a new column for one of DuckDB's; as in the extension, an enum is a text."""
+    return "VARCHAR" if kind.startswith("ENUM(") else kind
 
 
 def _sort_key(context: Context, key: nodes.SortKey) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.engine.scope import scope_of
-from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
+from ducklake_spark.errors import DuckLakeError, InvalidInputError, NotFoundError, did_you_mean
 from ducklake_spark.format.names import ticked
-from ducklake_spark.format.types import duckdb_name, fold, quote
-from ducklake_spark.sql.execute.assign import Assigned, fitted, fitted_frame, nanoseconds
+from ducklake_spark.format.types import NESTED, duckdb_name, fold, quote
+from ducklake_spark.spark.errors import is_of_spark
+from ducklake_spark.sql.execute import duckdb_queries
+from ducklake_spark.sql.execute.assign import Assigned, fitted, fitted_frame, nanoseconds, needs_cast
 from ducklake_spark.sql.execute.context import Context
 from ducklake_spark.sql.execute.plain_values import plain_rows
 from ducklake_spark.sql.parser import nodes
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 
     from ducklake_spark.api.table import Table
 
-_PLACE = ("rowid", "filename", "file_row_number")
-_SAME_ROW = " AND ".join(f"target.{name} <=> source.__ducklake_{name}" for name in _PLACE)
+_LOCATOR = ("rowid", "filename", "file_row_number")
+_SAME_ROW = " AND ".join(f"target.{name} <=> source.__ducklake_{name}" for name in _LOCATOR)
 """When a row that a query found is a row of the table; row ids alone are not unique while a transaction runs."""
 
 
@@ -65,8 +67,9 @@ def target_of(context: Context, name: Name) -> Table:
     """
     own = context.name(name)
     if own not in context.lake:
-        tx = scope_of(context.lake).read_transaction()
-        schema, view = scope_of(context.lake).resolve(tx, own)
+        scope = scope_of(context.lake)
+        tx = scope.read_transaction()
+        schema, view = scope.resolve(tx, own)
         if tx.view(schema, view) is not None:
             raise InvalidInputError(
                 f'"{view}" is a view: its rows cannot be changed. Change the tables it reads.'
@@ -106,6 +109,8 @@ def _frame_of_insert(context: Context, node: nodes.Insert, table: Table, names: 
         frame = _values_frame(context, node.values, table, names, node.ctes)
     else:
         frame = context.frame(node.query, node.ctes)
+        if not node.by_name and len(frame.columns) == len(names):
+            frame = _cast_by_duckdb(context, node, table, names, frame)
     if node.by_name:
         if node.columns is not None:
             frame = frame.select(*(frame[ticked(name)] for name in names))
@@ -113,6 +118,33 @@ def _frame_of_insert(context: Context, node: nodes.Insert, table: Table, names: 
         _check_count(table, names, len(frame.columns))
         frame = frame.toDF(*names)
     return frame
+
+
+def _cast_by_duckdb(
+    context: Context, node: nodes.Insert, table: Table, names: list[str], frame: DataFrame
+) -> DataFrame:
+    """The rows of a query in DuckDB's dialect, cast to the types of their columns where Spark would not do it alike."""
+    said = duckdb_queries.columns_of(frame) if context.dialect == "duckdb" else None
+    if said is None or len(said) != len(names):
+        return frame
+    types = {column.name: column.data_type for column in table.definition.columns}
+    texts, changed = [], False
+    for place, (name, (_, kind), field) in enumerate(zip(names, said, frame.schema.fields, strict=True)):
+        wanted = duckdb_name(types[name])
+        is_odd = kind != wanted and (
+            types[name].name in NESTED or needs_cast(context, field.dataType, types[name])
+        )
+        changed = changed or is_odd
+        texts.append(f"CAST(c{place} AS {wanted}) AS c{place}" if is_odd else f"c{place}")
+    if not changed:
+        return frame
+    assert node.query is not None
+    inner = context.source(node.query)
+    if node.ctes is not None:
+        inner = f"{context.source(node.ctes)} {inner}"
+    columns = ", ".join(f"c{place}" for place in range(len(names)))
+    text = f"SELECT {', '.join(texts)} FROM ({inner}) AS ducklake_rows({columns})"
+    return context.frame_of(text, node.ctes, node.query)
 
 
 def _values_frame(
@@ -133,7 +165,7 @@ def _values_frame(
         for name, piece in zip(names, row, strict=True):
             assert piece is not None
             text = context.source(piece)
-            if context.dialect == "duckdb" and _needs_cast(context, piece, types[name].name, len(rows)):
+            if context.dialect == "duckdb":
                 text = f"CAST({text} AS {duckdb_name(types[name])})"
             elif types[name].name == "timestamp_ns" and context.is_string(piece):
                 text = str(nanoseconds(context.value(piece), name))
@@ -147,17 +179,6 @@ def _values_frame(
     if ctes is not None:
         rows_text = f"{context.source(ctes)} SELECT * FROM ({rows_text})"
     return context.frame_of(rows_text, ctes, *pieces)
-
-
-_READ_FROM_TEXT = frozenset({"uuid", "time", "timetz", "interval", "geometry", "blob", "timestamp_ns"})
-"""Types that Spark has no cast to; their texts are read where they are stored."""
-
-
-def _needs_cast(context: Context, piece: Piece, type_name: str, rows: int) -> bool:
-    is_text = context.is_string(piece)
-    if type_name in ("varchar", "json"):
-        return not is_text and rows > 1
-    return is_text and type_name not in _READ_FROM_TEXT
 
 
 def _store(context: Context, node: nodes.Insert, table: Table, frame: DataFrame) -> int:
@@ -195,7 +216,7 @@ def _insert_with_defaults(context: Context, node: nodes.Insert, table: Table, na
         _check_count(table, names, len(row))
     count = 0
     for missing, rows in groupby(node.values, key=lambda row: tuple(value is None for value in row)):
-        chosen = [name for name, gone in zip(names, missing, strict=True) if not gone]
+        chosen = [name for name, is_missing in zip(names, missing, strict=True) if not is_missing]
         given = [[value for value in row if value is not None] for row in rows]
         if not chosen:
             with context.running():
@@ -217,13 +238,16 @@ def update(context: Context, node: nodes.Update) -> int:
     if node.source is not None or node.ctes is not None:
         return _update_from(context, node, table, assigned)
     with ExitStack() as stack:
-        condition = _condition(context, stack, node.where)
-        texts = [stack.enter_context(context.expression(piece)) for piece in assigned.values()]
-        frame = _checked(context, table, node.alias, condition, *texts)
-        values = {
-            _key(path): fitted(context, frame, text, Assigned(table, path))
-            for path, text in zip(assigned, texts, strict=True)
-        }
+        try:
+            condition = _condition(context, stack, node.where)
+            texts = [stack.enter_context(context.expression(piece)) for piece in assigned.values()]
+            frame = _checked(context, table, node.alias, condition, *texts)
+            values = {
+                _key(path): fitted(context, frame, text, Assigned(table, path))
+                for path, text in zip(assigned, texts, strict=True)
+            }
+        except Exception as error:
+            return _or_raise(context, error, lambda: _update_from(context, node, table, assigned))
         with context.running():
             return table.update(values, condition, alias=node.alias)
 
@@ -286,9 +310,9 @@ def _matches(
 ) -> DataFrame:
     """The row ids of the rows that match, with values, as a query that the user could have written."""
     alias = context.quoted(node.alias)
-    name = ".".join(map(context.quoted, (table.schema_name, table.name)))
+    name = ".".join(map(context.quoted, (context.lake.name, table.schema_name, table.name)))
     text = "" if node.ctes is None else context.source(node.ctes)
-    columns = ", ".join([*(f"{alias}.{name} AS __ducklake_{name}" for name in _PLACE), *values])
+    columns = ", ".join([*(f"{alias}.{name} AS __ducklake_{name}" for name in _LOCATOR), *values])
     distinct = "" if values else "DISTINCT "
     text += f" SELECT {distinct}{columns} FROM {name} AS {alias}"
     if node.source is not None:
@@ -302,14 +326,31 @@ def delete(context: Context, node: nodes.Delete) -> int:
     """DELETE; with USING, the rows that match a row of another table."""
     table = target_of(context, node.name)
     if node.source is not None or node.ctes is not None:
-        found = _matches(context, node, table, ())
-        with context.running():
-            return table.merge(found, _SAME_ROW).when_matched().delete().execute().deleted
+        return _delete_found(context, node, table)
     with ExitStack() as stack:
-        condition = _condition(context, stack, node.where)
-        _checked(context, table, node.alias, condition)
+        try:
+            condition = _condition(context, stack, node.where)
+            _checked(context, table, node.alias, condition)
+        except Exception as error:
+            return _or_raise(context, error, lambda: _delete_found(context, node, table))
         with context.running():
             return table.delete(condition, alias=node.alias)
+
+
+def _delete_found(context: Context, node: nodes.Delete, table: Table) -> int:
+    found = _matches(context, node, table, ())
+    with context.running():
+        return table.merge(found, _SAME_ROW).when_matched().delete().execute().deleted
+
+
+def _or_raise(context: Context, error: Exception, otherwise: Callable[[], int]) -> int:
+    """What Spark cannot compute DuckDB may: then the rows are found by a query, and changed by their place."""
+    if context.dialect != "duckdb" or not (isinstance(error, DuckLakeError) or is_of_spark(error)):
+        raise error
+    try:
+        return otherwise()
+    except (InvalidInputError, NotFoundError):
+        raise error from None
 
 
 def truncate(context: Context, node: nodes.Truncate) -> int:

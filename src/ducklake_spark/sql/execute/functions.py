@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from ducklake_spark.engine import lakes as attached
 from ducklake_spark.engine.answers import answer
-from ducklake_spark.errors import DuckLakeError, InvalidInputError, NotFoundError, did_you_mean
+from ducklake_spark.engine.maintenance.report import Report
+from ducklake_spark.engine.scope import Scope, scope_of
+from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
 from ducklake_spark.format.types import fold
+from ducklake_spark.sql.execute import jobs
+from ducklake_spark.sql.execute.session import session_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
     from ducklake_spark.api.lake import Lake
 
 PREFIX = "ducklake_"
-State = Literal["works", "call only", "later"]
+State = Literal["works", "call only"]
 
 
 @dataclass(frozen=True)
@@ -30,18 +35,23 @@ class Function:
         parameters: Names in order as in `lake.name(...)`; those with a `?` at the end may be left out.
         prefixed: The same for `ducklake_name('lake', ...)` after the lake's name, where it differs.
         run: The call.
-        state: Whether it works in FROM and CALL, in CALL only, or comes with a later version.
+        state: Whether it works in FROM and CALL, or in CALL only.
         text: What it gives, in a few words.
         virtual: The virtual columns that its rows have.
     """
 
     name: str
     parameters: tuple[str, ...]
-    run: Callable[[Lake, dict[str, Any]], DataFrame] | None
+    run: Callable[[Lake, dict[str, Any]], DataFrame]
     text: str
     prefixed: tuple[str, ...] | None = None
     state: State = "works"
     virtual: frozenset[str] = frozenset()
+
+    @property
+    def is_job(self) -> bool:
+        """Whether it changes the lake, and so must be run once for a statement and never for a look at its plan."""
+        return isinstance(self.run, _Job)
 
     def signature(self, *, prefixed: bool) -> tuple[str, ...]:
         """The parameters of one of the two forms."""
@@ -80,12 +90,9 @@ def call(
             raise InvalidInputError(f"{PREFIX}{function.name}() takes the lake's name as its first argument.")
         lake = _lake(lake, positional[0])
         positional = positional[1:]
-    if function.run is None:
-        raise DuckLakeError(
-            f"{function.name}() is not there yet: maintenance of lakes comes with a later version of ducklake-spark. "
-            "Until then, call it in DuckDB on the same lake."
-        )
     values = _arguments(function, positional, named, prefixed=prefixed)
+    if function.is_job and (asking := _ASKING.get()) is not None:
+        raise InvalidInputError(f"{function.name}() changes the lake, and {asking}")
     return function.run(lake, {**values, "virtual": virtual, "default_schema": schema or lake.default_schema})
 
 
@@ -101,7 +108,7 @@ def _all_names() -> list[str]:
 def _lake(lake: Lake, name: Any) -> Lake:
     if not isinstance(name, str):
         raise InvalidInputError(f"The first argument is the lake's name as a text, not {name!r}.")
-    found = lake if fold(name) == fold(lake.name) else attached.named(name)
+    found = lake if fold(name) == fold(lake.name) else session_of(lake).named(name)
     if found is None:
         raise NotFoundError(f'There is no attached lake "{name}". This one is "{lake.name}".')
     return found
@@ -172,12 +179,52 @@ def _set_option(lake: Lake, values: dict[str, Any]) -> DataFrame:
 
 
 def _set_commit_message(lake: Lake, values: dict[str, Any]) -> DataFrame:
+    if scope_of(lake).transaction is None:
+        return _success(lake)  # as in the extension, it is one of a transaction that ends at once
     lake.set_commit_message(values["author"], values["message"], extra_info=values.get("extra_info"))
     return _success(lake)
 
 
+@dataclass(frozen=True)
+class _Job:
+    """A job of maintenance, with the columns that the extension's function has."""
+
+    job: Callable[[Scope, dict[str, Any]], Report]
+
+    def __call__(self, lake: Lake, values: dict[str, Any]) -> DataFrame:
+        report = self.job(scope_of(lake), values)
+        return answer(scope_of(lake), report.like_extension(), report.columns)
+
+
+def _job(run: Callable[[Scope, dict[str, Any]], Report]) -> Callable[[Lake, dict[str, Any]], DataFrame]:
+    return _Job(run)
+
+
+def _reports(run: Callable[[Scope, dict[str, Any]], Report]) -> Callable[[Lake, dict[str, Any]], DataFrame]:
+    """A function that only looks."""
+    return lambda lake, values: _Job(run)(lake, values)
+
+
+_ASKING: ContextVar[str | None] = ContextVar("asking", default=None)
+
+
+@contextmanager
+def only_asking(statement: str, reason: str | None = None) -> Iterator[None]:
+    """Inside, functions that change the lake raise an error: the statement makes a plan, and does not run it once.
+
+    Args:
+        statement: What is run inside.
+        reason: What the error says instead, about what and why.
+    """
+    token = _ASKING.set(reason or f"{statement} would run it. Use CALL.")
+    try:
+        yield
+    finally:
+        _ASKING.reset(token)
+
+
 def _success(lake: Lake) -> DataFrame:
-    return answer(lake, [], "Success boolean")
+    return answer(scope_of(lake), [], "Success boolean")
 
 
 _FEED = ("table_name", "start_snapshot", "end_snapshot")
@@ -242,34 +289,43 @@ _REGISTRY = (
     ),
     Function(
         "merge_adjacent_files",
-        ("table_name?", "schema?", "min_file_size?", "max_file_size?", "max_compacted_files?"),
-        None,
+        (
+            *("table_name?", "schema?", "min_file_size?", "max_file_size?", "max_compacted_files?"),
+            *("where?", "dry_run?"),
+        ),
+        _job(jobs.merge_adjacent_files),
         "merges small files",
-        state="later",
     ),
     Function(
         "rewrite_data_files",
-        ("table_name?", "schema?", "delete_threshold?"),
-        None,
+        ("table_name?", "schema?", "delete_threshold?", "dry_run?"),
+        _job(jobs.rewrite_data_files),
         "rewrites files with many deleted rows",
-        state="later",
     ),
     Function(
         "flush_inlined_data",
-        ("schema_name?", "table_name?"),
-        None,
+        ("table_name?", "schema_name?", "dry_run?"),
+        _job(jobs.flush_inlined_data),
         "moves inlined rows to files",
-        state="later",
     ),
     Function(
         "expire_snapshots",
         ("older_than?", "versions?", "dry_run?"),
-        None,
+        _job(jobs.expire_snapshots),
         "forgets old snapshots",
-        state="later",
     ),
-    Function("cleanup_old_files", _OLD, None, "deletes files that no snapshot needs", state="later"),
-    Function("delete_orphaned_files", _OLD, None, "deletes files that no lake knows", state="later"),
+    Function(
+        "cleanup_old_files",
+        _OLD,
+        _job(jobs.cleanup_old_files),
+        "deletes files that no snapshot needs",
+    ),
+    Function(
+        "delete_orphaned_files",
+        _OLD,
+        _job(jobs.delete_orphaned_files),
+        "deletes files that the lake does not know",
+    ),
     Function(
         "add_data_files",
         (
@@ -279,11 +335,20 @@ _REGISTRY = (
             "allow_missing?",
             "ignore_extra_columns?",
             "hive_partitioning?",
+            "dry_run?",
         ),
-        None,
+        _job(jobs.add_data_files),
         "adds Parquet files to a table as they are",
-        state="later",
     ),
+    Function(
+        "compact",
+        ("table_name", "order_by?", "zorder_by?", "where?", "schema?", "dry_run?"),
+        _job(jobs.compact),
+        "writes files anew, in an order by which scans prune well",
+    ),
+    Function("checkpoint", ("dry_run?",), _job(jobs.checkpoint), "every job of maintenance in turn"),
+    Function("health", (), _reports(jobs.health), "what the lake needs"),
+    Function("maintain", ("dry_run?",), _job(jobs.maintain), "does what health() advises"),
 )
 
 FUNCTIONS: Mapping[str, Function] = {function.name: function for function in _REGISTRY}

@@ -17,12 +17,13 @@ from ducklake_spark.spark.errors import cause_of, condition_of, quiet, user_erro
 from ducklake_spark.sql.duckdb import pivot as duckdb_pivot
 from ducklake_spark.sql.duckdb import select as duckdb_select
 from ducklake_spark.sql.duckdb.dialect import translate
+from ducklake_spark.sql.execute import duckdb_queries, functions
 from ducklake_spark.sql.execute.constants import Constants
 from ducklake_spark.sql.parser.grammar_queries import ODD_TREES, QUERY_DIALECTS, first_line, parse_query_text
 from ducklake_spark.sql.parser.parse import Args, Statement
 from ducklake_spark.sql.parser.texts import Spliced, splice
 from ducklake_spark.sql.resolve.names import NameResolver
-from ducklake_spark.sql.resolve.rewrite import Rewriter
+from ducklake_spark.sql.resolve.rewrite import Rewriter, Rewritten
 from ducklake_spark.sql.resolve.substitution import as_written
 
 if TYPE_CHECKING:
@@ -81,7 +82,97 @@ def run_query(
     """
     if isinstance(tree, exp.Subquery) and not tree.args.get("with_"):
         tree.set("alias", None)
+    if dialect == "duckdb":
+        return _run_duckdb(resolver, tree, text, args)
     return run_prepared(resolver.lake.spark, prepare(resolver, tree, text, dialect, args))
+
+
+def run_known(resolver: NameResolver, tree: exp.Expr, text: str, dialect: str) -> DataFrame:
+    """The rows of a stored query, all of whose tables a lake must have.
+
+    Raises:
+        DuckLakeError: It names another.
+    """
+    if dialect == "duckdb":
+        return _run_duckdb(resolver, tree, text, None, known_only=True)
+    prepared = prepare(resolver, tree, text, dialect, None)
+    _require_known(prepared.unknown)
+    return run_prepared(resolver.lake.spark, prepared)
+
+
+def _require_known(unknown: Sequence[tuple[str, ...]]) -> None:
+    if unknown:
+        name = ".".join(unknown[0])
+        raise DuckLakeError(f'it reads a table "{name}" that the lake does not have at this snapshot')
+
+
+def _run_duckdb(
+    resolver: NameResolver, tree: exp.Expr, text: str | None, args: Args, *, known_only: bool = False
+) -> DataFrame:
+    """The rows of a query in DuckDB's dialect."""
+    rewriter, done, args = _rewritten(resolver, tree, text, args)
+    if known_only:
+        _require_known(done.unknown)
+    plain = rewriter.tree if args is None else with_values(rewriter.tree, args)
+    own = _own_text(rewriter, done, tree) if args is None else None
+
+    def by_spark() -> DataFrame:
+        made = spark_sql(rewriter.tree, "duckdb", done.frames, done.types)
+        prepared = Prepared(resolver, Spliced(made, made), done.frames, args, done.unknown)
+        return run_prepared(resolver.lake.spark, prepared)
+
+    asked = duckdb_queries.Asked(plain, own or plain.sql("duckdb"), done.frames, done.types)
+    return duckdb_queries.answered(resolver.lake, asked, by_spark, is_known=not done.unknown)
+
+
+def _own_text(rewriter: Rewriter, done: Rewritten, tree: exp.Expr) -> str | None:
+    """The user's own text with the names of DataFrames; None where only the tree says all."""
+    text = rewriter.text
+    span = _span(tree, text, "duckdb") if done.is_text_whole and text is not None else None
+    if span is None or text is None:
+        return None
+    start, end = span
+    inside = [edit for edit in done.edits if start <= edit.start and edit.end <= end]
+    whole = splice(text, inside).text
+    return whole[start : end + len(whole) - len(text)]
+
+
+def _rewritten(
+    resolver: NameResolver, tree: exp.Expr, text: str | None, args: Args
+) -> tuple[Rewriter, Rewritten, Args]:
+    """A tree of DuckDB's dialect whose tables are names of DataFrames."""
+    tree = tree.copy()
+    _number_markers(tree, text, "duckdb")
+    if tree.find(exp.Pivot):
+        tree, text = _without_pivots(resolver, tree, args), None
+    duckdb_select.name_columns(tree, text)
+    constants = Constants(resolver.lake, "duckdb", args, lambda node: spark_sql(node, "duckdb"))
+    before = tree.sql("duckdb")
+    tree = duckdb_queries.filled(resolver.lake, tree)
+    kept = text if tree.sql("duckdb") == before else None
+    rewriter = Rewriter(resolver, tree, constants, kept)
+    done = rewriter.run()
+    if isinstance(args, Sequence):
+        args = _named_markers(rewriter.tree, args)
+    return rewriter, done, args
+
+
+def with_values(tree: exp.Expr, args: Args) -> exp.Expr:
+    """The tree with the values of its parameters."""
+
+    def change(node: exp.Expr) -> exp.Expr:
+        if (
+            isinstance(node, (exp.Placeholder, exp.Parameter))
+            and isinstance(args, Mapping)
+            and node.name in args
+        ):
+            try:
+                return exp.convert(args[node.name])
+            except ValueError:
+                return node
+        return node
+
+    return tree.transform(change)
 
 
 def expression_text(lake: Lake, tree: exp.Expr, dialect: str) -> str:
@@ -102,14 +193,14 @@ def bound(lake: Lake, tree: exp.Expr, dialect: str, args: Args = None) -> Iterat
 
 def prepare(resolver: NameResolver, tree: exp.Expr, text: str | None, dialect: str, args: Args) -> Prepared:
     """Resolves the names of a tree and gives Spark's text for it."""
+    if dialect == "duckdb":
+        made_by, done, args = _rewritten(resolver, tree, text, args)
+        made = spark_sql(made_by.tree, dialect, done.frames, done.types)
+        return Prepared(resolver, Spliced(made, made), done.frames, args, done.unknown)
     tree = tree.copy()
     markers = _number_markers(tree, text, dialect)
-    if dialect == "duckdb":
-        if tree.find(exp.Pivot):
-            tree = _without_pivots(resolver, tree, args)
-        duckdb_select.name_columns(tree, text)
     constants = Constants(resolver.lake, dialect, args, lambda node: spark_sql(node, dialect))
-    span = _span(tree, text, dialect) if dialect == "spark" else None
+    span = _span(tree, text, dialect)
     rewriter = Rewriter(resolver, tree, constants, None if span is None else text)
     done = rewriter.run()
     if span is None or text is None:
@@ -123,9 +214,9 @@ def prepare(resolver: NameResolver, tree: exp.Expr, text: str | None, dialect: s
     shift = len(whole.text) - len(text)
     spliced = Spliced(text, whole.text[start : end + shift], whole.edits, start)
     if isinstance(args, Sequence):
-        gone = [(edit.start, edit.end) for edit in inside]
+        replaced = [(edit.start, edit.end) for edit in inside]
         kept = [place for place, at in enumerate(markers) if start <= at < end]
-        kept = [place for place in kept if not any(a <= markers[place] < b for a, b in gone)]
+        kept = [place for place in kept if not any(a <= markers[place] < b for a, b in replaced)]
         args = [args[place] for place in kept if place < len(args)]
     return Prepared(resolver, spliced, done.frames, args, done.unknown)
 
@@ -138,7 +229,8 @@ def _without_pivots(resolver: NameResolver, tree: exp.Expr, args: Args) -> exp.E
         rows = run_query(resolver, query, None, "duckdb", args).limit(duckdb_pivot.MOST_COLUMNS + 1).collect()
         return [str(row[0]) for row in rows]
 
-    return duckdb_pivot.expand(tree, columns, values)
+    with functions.only_asking("PIVOT"):
+        return duckdb_pivot.expand(tree, columns, values)
 
 
 def spark_sql(
@@ -230,18 +322,17 @@ def run_prepared(spark: SparkSession, prepared: Prepared) -> DataFrame:
     from pyspark.errors import PySparkException
 
     from ducklake_spark.spark.file_index import is_classic
-    from ducklake_spark.sql.resolve.session_names import plain_sql
 
     args = prepared.args
     given: Any = dict(args) if isinstance(args, Mapping) else list(args) if args is not None else None
     try:
         if is_classic(spark):
             with quiet(), _views(spark, prepared.frames), as_written(spark, prepared.spliced.text):
-                return plain_sql(spark)(prepared.spliced.text, args=given or None)
+                return spark.sql(prepared.spliced.text, args=given or None)
         text = prepared.spliced.text.replace("{", "{{").replace("}", "}}")
         for name in prepared.frames:
             text = re.sub(rf"\b{name}\b", "{" + name + "}", text)
-        return plain_sql(spark)(text, args=given or None, **prepared.frames)
+        return spark.sql(text, args=given or None, **prepared.frames)
     except PySparkException as error:
         raise _translated(prepared, error) from cause_of(error)
     except (TypeError, ValueError) as error:

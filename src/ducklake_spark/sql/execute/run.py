@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import DuckLakeError, InvalidInputError, add_statement
+from ducklake_spark.format.types import fold
 from ducklake_spark.spark.errors import quiet
 from ducklake_spark.sql.execute import queries, statements
-from ducklake_spark.sql.parser.parse import Args, parse
+from ducklake_spark.sql.execute.session import Session, session_of
+from ducklake_spark.sql.parser import nodes
+from ducklake_spark.sql.parser.grammar import LakeStatement
+from ducklake_spark.sql.parser.parse import Args, Statement, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,8 +34,29 @@ def _run(lake: Lake, text: str, dialect: str, args: Args) -> DataFrame:
     found = parse(text, dialect)
     if not found:
         raise InvalidInputError("The SQL text holds no statement.")
+    session = session_of(lake)
+    if scope_of(lake).is_closed and fold(lake.name) not in session.detached:
+        scope_of(lake).require_open()
+    needs_spark = any(map(_needs_spark, found))
+    with scope_of(lake).expecting_spark() if needs_spark else nullcontext():
+        return _run_each(session, lake, found, args)
+
+
+def _needs_spark(statement: Statement) -> bool:
+    """Whether it surely cannot be answered by the catalog alone."""
+    if not isinstance(statement.tree, LakeStatement):
+        return True
+    node = statement.tree.node
+    return isinstance(node, (nodes.Update, nodes.Merge)) or (
+        isinstance(node, nodes.Delete) and node.where is not None
+    )
+
+
+def _run_each(session: Session, handle: Lake, found: Sequence[Statement], args: Args) -> DataFrame:
     result: DataFrame
     for place, statement in enumerate(found, start=1):
+        # A handle of a lake that SQL attached speaks of that lake, whatever the session uses.
+        lake = session.joined(session.current if handle is session.home else handle)
         if statement.is_query:
             try:
                 result = queries.query(lake, statement, statement.own_args(args))

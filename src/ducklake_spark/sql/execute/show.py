@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import io
+import re
+import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +18,9 @@ from ducklake_spark.format.columns import ColumnDef, resolve
 from ducklake_spark.format.duckdb_sql import quote_if_needed
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import SchemaDef, TableDef
-from ducklake_spark.format.types import NESTED, fold, text_literal
+from ducklake_spark.format.types import NESTED, fold, quote, text_literal
 from ducklake_spark.spark import file_index as relation
+from ducklake_spark.sql.execute import functions, metadata
 from ducklake_spark.sql.execute.context import Context
 from ducklake_spark.sql.execute.queries import spark_sql
 from ducklake_spark.sql.parser import nodes
@@ -37,11 +40,24 @@ _DESCRIBED = (
 
 def show(context: Context, node: nodes.Show) -> DataFrame:
     """SHOW."""
+    if context.dialect == "duckdb" and node.pattern is None and node.what in _OF_DUCKDB:
+        found = metadata.answer(context.lake, _OF_DUCKDB[node.what])
+        if found is not None and (node.what != "tables" or node.name is None):
+            return found
     return _SHOW[node.what](context, node)
 
 
+_OF_DUCKDB = {
+    "schemas": "SHOW SCHEMAS",
+    "databases": "SHOW DATABASES",
+    "tables": "SHOW TABLES",
+    "all tables": "SHOW ALL TABLES",
+}
+"""What DuckDB says of all databases."""
+
+
 def _frame(context: Context, rows: Iterable[Sequence[Any]], columns: str) -> DataFrame:
-    return answer(context.lake, rows, columns)
+    return answer(scope_of(context.lake), rows, columns)
 
 
 def _matching(names: Iterable[str], pattern: str | None) -> list[str]:
@@ -236,8 +252,16 @@ def shown_default(column: ColumnDef) -> str | None:
 
 def describe(context: Context, node: nodes.Describe) -> DataFrame:
     """DESCRIBE of a table, a view, a schema or a query."""
+    if context.dialect == "duckdb" and node.kind == "table" and node.column is None:
+        named = context.source(node.query) if node.query is not None else None
+        if named is None and node.name is not None:
+            named = ".".join(map(quote, (context.lake.name, *node.name)))
+        found = metadata.answer(context.around, f"DESCRIBE {named}")
+        if found is not None:
+            return found
     if node.query is not None:
-        return _described_frame(context, context.frame(node.query))
+        with functions.only_asking("DESCRIBE"):
+            return _described_frame(context, context.frame(node.query))
     assert node.name is not None
     if node.kind == "schema":
         schema = catalog_ddl.get_schema(
@@ -306,7 +330,10 @@ def _details(context: Context, name: nodes.Name, definition: TableDef) -> list[t
 
 def explain(context: Context, node: nodes.Explain) -> DataFrame:
     """EXPLAIN of a query: Spark's plan, which is not run."""
-    frame = context.frame(node.query)
+    with functions.only_asking("EXPLAIN"):
+        frame = context.frame(node.query)
+    if node.mode == "analyze":
+        return _analyzed(context, frame)
     if relation.is_classic(frame.sparkSession):
         relation.explain(frame)  # lists the files, so that each scan says how many of them it keeps
     text = io.StringIO()
@@ -315,6 +342,22 @@ def explain(context: Context, node: nodes.Explain) -> DataFrame:
     if context.dialect == "spark":
         return _frame(context, [(text.getvalue(),)], "plan string")
     return _frame(context, [("physical_plan", text.getvalue())], "explain_key string, explain_value string")
+
+
+def _analyzed(context: Context, frame: DataFrame) -> DataFrame:
+    """EXPLAIN ANALYZE: runs the query, and says how many rows it has, what it took and which files it read."""
+    begin = time.perf_counter()
+    rows = frame.count()
+    seconds = time.perf_counter() - begin
+    scans = relation.explain(frame) if relation.is_classic(frame.sparkSession) else ""
+    files = sum(int(found) for found in re.findall(r"(\d+) of \d+ files?", scans))
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        frame.explain(mode="formatted")
+    said = (
+        f"Total Time: {seconds:.4f}s\nRows: {rows}\nTotal Files Read: {files}\n{scans}\n\n{text.getvalue()}"
+    )
+    return _frame(context, [("analyzed_plan", said)], "explain_key string, explain_value string")
 
 
 def summarize(context: Context, node: nodes.Summarize) -> DataFrame:

@@ -9,8 +9,10 @@ from ducklake_spark.engine.answers import answer
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import DuckLakeError, add_statement
 from ducklake_spark.spark.errors import cause_of, is_of_spark, user_error
-from ducklake_spark.sql.execute import calls, ddl, dml, merges, show
+from ducklake_spark.sql.execute import calls, copies, databases, ddl, dml, merges, show
 from ducklake_spark.sql.execute.context import Context
+from ducklake_spark.sql.execute.routing import routed
+from ducklake_spark.sql.execute.session import session_of
 from ducklake_spark.sql.parser import nodes
 from ducklake_spark.sql.parser.grammar import LakeStatement
 from ducklake_spark.sql.parser.parse import Statement
@@ -32,8 +34,10 @@ def execute(
     tree = statement.tree
     assert isinstance(tree, LakeStatement)
     context = Context(lake, statement.text, statement.dialect, args)
+    found: DataFrame | int | None = None
     try:
-        found = _execute(context, tree.node)
+        for part, node in routed(context, tree.node):
+            found = _execute(part, node)
     except DuckLakeError as error:
         add_statement(error, statement.text)
         raise
@@ -50,12 +54,13 @@ def execute(
 
 def _counted(lake: Lake, count: int | None) -> DataFrame:
     """The answer to a change: one row with the number of rows, or none when it is not about rows."""
-    return answer(lake, [] if count is None else [(count,)], "Count bigint")
+    return answer(scope_of(lake), [] if count is None else [(count,)], "Count bigint")
 
 
 def _execute(context: Context, node: nodes.Node) -> DataFrame | int | None:
     found: DataFrame | int | None
     if type(node) in _CHANGES:
+        session_of(context.lake).require_one_changed(context.lake)
         # Sources and conditions are planned inside: a second attempt reads the newest snapshot too.
         found = scope_of(context.lake).statement(lambda _: _CHANGES[type(node)](context, node))
     else:
@@ -76,6 +81,7 @@ _CHANGES: dict[type, Callable[[Context, Any], Any]] = {
     nodes.Delete: dml.delete,
     nodes.Merge: merges.merge,
     nodes.Truncate: dml.truncate,
+    nodes.CopyFrom: copies.copy_from,
 }
 """Statements that change the lake: each is one snapshot, or a part of the running transaction."""
 
@@ -84,6 +90,18 @@ _OTHERS: dict[type, Callable[[Context, Any], Any]] = {
     nodes.Use: calls.use,
     nodes.Call: calls.call,
     nodes.SetVariable: calls.set_variable,
+    nodes.SessionVariable: databases.set_session_variable,
+    nodes.Attach: databases.attach,
+    nodes.Detach: databases.detach,
+    nodes.Prepare: databases.prepare,
+    nodes.Execute: databases.execute,
+    nodes.Deallocate: databases.deallocate,
+    nodes.Pragma: databases.pragma,
+    nodes.Nothing: databases.nothing,
+    nodes.CreateSecret: databases.create_secret,
+    nodes.DropSecret: databases.drop_secret,
+    nodes.CopyTo: copies.copy_to,
+    nodes.CopyDatabase: copies.copy_database,
     nodes.SparkSet: calls.spark_set,
     nodes.Checkpoint: calls.checkpoint,
     nodes.Show: show.show,

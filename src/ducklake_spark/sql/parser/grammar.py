@@ -14,6 +14,7 @@ from ducklake_spark.sql.parser.grammar_alter import AlterGrammar
 from ducklake_spark.sql.parser.grammar_dml import DmlGrammar
 from ducklake_spark.sql.parser.grammar_other import NOT_HERE, OtherGrammar
 from ducklake_spark.sql.parser.grammar_queries import LakeDuckDB, LakeSpark
+from ducklake_spark.sql.parser.grammar_session import SessionGrammar
 
 
 class LakeStatement(exp.Expression):
@@ -28,7 +29,7 @@ class LakeStatement(exp.Expression):
         return found
 
 
-class Grammar(AlterGrammar, DmlGrammar, OtherGrammar):
+class Grammar(SessionGrammar, AlterGrammar, DmlGrammar, OtherGrammar):
     """Reads a statement by its first word; what is left are queries, which sqlglot reads."""
 
     def _parse_statement(self) -> exp.Expr | None:
@@ -37,9 +38,11 @@ class Grammar(AlterGrammar, DmlGrammar, OtherGrammar):
         if self._curr.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
             return self._parse_query()
         word = self._curr.text.upper().partition(" ")[0]  # some keywords are one token of two words
-        if word in NOT_HERE:
-            self._refuse(word, NOT_HERE[word])
         read = _STATEMENTS.get(word)
+        if read is None and not self._is_spark:
+            read = _OF_DUCKDB.get(word)
+        if read is None and word in NOT_HERE:
+            self._refuse(word, NOT_HERE[word])
         if read is None:
             return self._parse_query()
         self._advance()
@@ -88,6 +91,23 @@ _STATEMENTS: dict[str, Callable[[Grammar], nodes.Node]] = {
     "EXPLAIN": Grammar._explain,
     "CALL": Grammar._call,
 }
+
+
+_OF_DUCKDB: dict[str, Callable[[Grammar], nodes.Node]] = {
+    "ATTACH": Grammar._attach,
+    "DETACH": Grammar._detach,
+    "PREPARE": Grammar._prepare,
+    "EXECUTE": Grammar._execute,
+    "DEALLOCATE": Grammar._deallocate,
+    "PRAGMA": Grammar._pragma,
+    "COPY": Grammar._copy,
+    "INSTALL": Grammar._nothing,
+    "LOAD": Grammar._nothing,
+    "UPDATE EXTENSIONS": Grammar._nothing,
+    "VACUUM": Grammar._nothing,
+    "ANALYZE": Grammar._nothing,
+}
+"""Statements that DuckDB has and Spark has not, or has with another meaning."""
 
 
 class StatementSpark(LakeSpark):

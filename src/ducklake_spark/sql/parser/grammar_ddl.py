@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import TokenType
 
-from ducklake_spark.format.types import quote
+from ducklake_spark.format.types import fold, quote
 from ducklake_spark.sql.parser import nodes
 from ducklake_spark.sql.parser.grammar_base import Words
 from ducklake_spark.sql.parser.nodes import Name
@@ -28,12 +30,29 @@ class DdlGrammar(Words):
     def _create(self) -> nodes.Node:
         or_replace = self._take("OR", "REPLACE")
         temporary = self._take("GLOBAL") | (self._take("TEMP") or self._take("TEMPORARY"))
-        if temporary:
+        if temporary and self._is_spark:
             self._refuse(
                 "CREATE TEMPORARY",
                 "what is in a lake stays; use DataFrame.createOrReplaceTempView for something that does not",
             )
-        self._take("PERSISTENT")
+        persistent = self._take("PERSISTENT")
+        if not self._is_spark and self._take("SECRET"):
+            return self._create_secret(or_replace=or_replace, persistent=persistent)
+        made = self._created(or_replace)
+        if not temporary:
+            return made
+        if not isinstance(made, (nodes.CreateTable, nodes.CreateView, nodes.CreateMacro)):
+            self._refuse("CREATE TEMPORARY SCHEMA", "tables, views and macros can be temporary")
+        name = made.name if fold(made.name[0]) == "temp" else ("temp", *made.name)
+        return replace(made, name=name)
+
+    def _create_secret(self, *, or_replace: bool, persistent: bool) -> nodes.Node:
+        raise NotImplementedError  # see grammar_session
+
+    def _drop_secret(self) -> nodes.Node:
+        raise NotImplementedError  # see grammar_session
+
+    def _created(self, or_replace: bool) -> nodes.Node:
         if self._at("EXTERNAL", "TABLE") or self._at("MATERIALIZED") or self._at("UNLOGGED"):
             self._refuse(f"CREATE {self._curr.text.upper()} TABLE", "use CREATE TABLE")
         if self._take("SCHEMA") or self._take("DATABASE") or self._take("NAMESPACE"):
@@ -298,8 +317,12 @@ class DdlGrammar(Words):
     # Drop and comment.
 
     def _drop(self) -> nodes.Node:
-        if self._at("TEMPORARY") or self._at("TEMP"):
+        if self._is_spark and (self._at("TEMPORARY") or self._at("TEMP")):
             self._refuse("DROP TEMPORARY", "use spark.catalog.dropTempView")
+        if not self._is_spark:
+            self._take("PERSISTENT") or self._take("TEMPORARY")
+            if self._take("SECRET"):
+                return self._drop_secret()
         if self._take("SCHEMA") or self._take("DATABASE") or self._take("NAMESPACE"):
             kind = "schema"
         elif self._take("TABLE"):

@@ -48,9 +48,10 @@ class OtherGrammar(Words):
     def _begin(self) -> nodes.Node:
         if not self._take("TRANSACTION"):
             self._take("WORK")
-        if self._at("READ", "ONLY"):
+        if self._is_spark and self._at("READ", "ONLY"):
             self._refuse("BEGIN ... READ ONLY", "attach the lake with read_only=True")
-        self._take("READ", "WRITE")
+        if not self._take("READ", "WRITE"):
+            self._take("READ", "ONLY")
         self._need_end()
         return nodes.Transaction("begin")
 
@@ -85,6 +86,8 @@ class OtherGrammar(Words):
         return nodes.Use(name)
 
     def _set_variable(self) -> nodes.Node:
+        if not self._is_spark and self._at("VARIABLE") and self._next:
+            return self._session_variable()
         for word in ("SESSION", "GLOBAL", "LOCAL"):
             if self._take(word):
                 break
@@ -102,7 +105,19 @@ class OtherGrammar(Words):
         self._need_end()
         return nodes.SetVariable(name, value)
 
+    def _session_variable(self) -> nodes.Node:
+        self._need("VARIABLE")
+        name = self._need_part()
+        if not self._match(TokenType.EQ):
+            self._need("TO")
+        value = self._need_expression("a value")
+        self._need_end()
+        return nodes.SessionVariable(name, value)
+
     def _reset_variable(self) -> nodes.Node:
+        if not self._is_spark and self._at("VARIABLE") and self._next:
+            self._need("VARIABLE")
+            return nodes.SessionVariable(self._need_part(), None)
         for word in ("SESSION", "GLOBAL", "LOCAL"):
             if self._take(word):
                 break
@@ -202,6 +217,10 @@ class OtherGrammar(Words):
 
     def _explain(self) -> nodes.Node:
         mode = "formatted"
+        if not self._is_spark and self._take("ANALYZE"):
+            mode = "analyze"
+        if self._match(TokenType.L_PAREN, advance=False) and not self._at_query():
+            self._wrapped_list(self._explain_option)
         if self._at("ANALYZE"):
             self._refuse("EXPLAIN ANALYZE", "look at Spark's own pages for what a query took")
         for word in ("EXTENDED", "CODEGEN", "COST", "FORMATTED", "LOGICAL"):
@@ -214,19 +233,18 @@ class OtherGrammar(Words):
         self._need_end()
         return nodes.Explain(query, mode)
 
+    def _explain_option(self) -> None:
+        """`FORMAT json` and the like: the answer is our own text in any case."""
+        self._need_part()
+        if self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
+            self._need_part()
+
     def _call(self) -> nodes.Node:
         name = self._need_name()
         self._need_mark(TokenType.L_PAREN, "(")
-        arguments: tuple[nodes.Argument, ...] = ()
-        if not self._match(TokenType.R_PAREN):
-            arguments = self._list(self._argument)
-            self._need_mark(TokenType.R_PAREN, ")")
+        arguments = self._call_arguments()
         self._need_end()
         return nodes.Call(name, arguments)
 
-    def _argument(self) -> nodes.Argument:
-        name = None
-        if self._next and self._next.token_type in (TokenType.FARROW, TokenType.COLON_EQ):
-            name = self._need_part()
-            self._advance()
-        return nodes.Argument(name, self._need_expression("a value"))
+    def _call_arguments(self) -> tuple[nodes.Argument, ...]:
+        raise NotImplementedError  # see grammar_session

@@ -349,6 +349,108 @@ class SetVariable:
 
 
 @dataclass(frozen=True)
+class SessionVariable:
+    """SET VARIABLE and RESET VARIABLE."""
+
+    name: str
+    value: Piece | None
+    """None resets."""
+
+
+@dataclass(frozen=True)
+class AttachOption:
+    name: str
+    value: Piece | None
+    """None for an option that is just named."""
+
+
+@dataclass(frozen=True)
+class Attach:
+    path: Piece
+    name: str | None
+    options: tuple[AttachOption, ...]
+    if_not_exists: bool
+    or_replace: bool
+
+
+@dataclass(frozen=True)
+class Detach:
+    name: str
+    if_exists: bool
+
+
+@dataclass(frozen=True)
+class Prepare:
+    name: str
+    statement: Piece
+
+
+@dataclass(frozen=True)
+class Execute:
+    name: str
+    arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True)
+class Deallocate:
+    name: str | None
+
+
+@dataclass(frozen=True)
+class Pragma:
+    name: str
+    arguments: tuple[Argument, ...]
+    value: Piece | None
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """A statement for which there is nothing to do, such as LOAD."""
+
+    word: str
+
+
+@dataclass(frozen=True)
+class CopyTo:
+    query: Piece | None
+    table: Name | None
+    columns: tuple[str, ...] | None
+    path: Piece
+    options: tuple[AttachOption, ...]
+
+
+@dataclass(frozen=True)
+class CopyFrom:
+    table: Name
+    columns: tuple[str, ...] | None
+    path: Piece
+    options: tuple[AttachOption, ...]
+
+
+@dataclass(frozen=True)
+class CopyDatabase:
+    source: str
+    target: str
+    what: str
+    """`all`, `schema` or `data`."""
+
+
+@dataclass(frozen=True)
+class CreateSecret:
+    name: str | None
+    options: tuple[AttachOption, ...]
+    persistent: bool
+    if_not_exists: bool
+    or_replace: bool
+
+
+@dataclass(frozen=True)
+class DropSecret:
+    name: str
+    if_exists: bool
+
+
+@dataclass(frozen=True)
 class SparkSet:
     """SET or RESET of a setting of Spark, which Spark reads itself."""
 
@@ -375,5 +477,18 @@ Node = (
     | Call
     | Checkpoint
     | SetVariable
+    | SessionVariable
+    | Attach
+    | Detach
+    | Prepare
+    | Execute
+    | Deallocate
+    | Pragma
+    | Nothing
+    | CopyTo
+    | CopyFrom
+    | CopyDatabase
+    | CreateSecret
+    | DropSecret
     | SparkSet
 )

@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.catalog.transaction import Transaction
-from ducklake_spark.engine import info
+from ducklake_spark.engine import feeds, info
 from ducklake_spark.engine.answers import answer
-from ducklake_spark.engine.scope import scope_of
+from ducklake_spark.engine.scope import Scope
 from ducklake_spark.format import paths
 from ducklake_spark.format.changes import ChangeSet, parse_changes
 from ducklake_spark.format.objects import EPOCH, SchemaDef, TableDef
@@ -20,33 +20,31 @@ from ducklake_spark.format.partitioning import PartitionKey
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from ducklake_spark.api.lake import Lake
-
 _LIVE = "f.begin_snapshot <= ? AND (f.end_snapshot IS NULL OR f.end_snapshot > ?)"
 
 
-def snapshots(lake: Lake, tx: Transaction, _schema: SchemaDef, table: TableDef) -> DataFrame:
+def snapshots(scope: Scope, tx: Transaction, _schema: SchemaDef, table: TableDef) -> DataFrame:
     """Those rows of `snapshots()` that are about the table."""
     from pyspark.sql import functions as F
 
-    ids = [row[0] for row in _snapshot_rows(lake, tx, table)]
-    return lake.snapshots().where(F.col("snapshot_id").isin(ids))
+    ids = [row[0] for row in _snapshot_rows(scope, tx, table)]
+    return info.snapshots(scope).where(F.col("snapshot_id").isin(ids))
 
 
-def history(lake: Lake, tx: Transaction, _schema: SchemaDef, table: TableDef) -> DataFrame:
+def history(scope: Scope, tx: Transaction, _schema: SchemaDef, table: TableDef) -> DataFrame:
     """When each state of the table became the present one, and which was before it."""
     rows, parent = [], None
-    for snapshot_id, micros, *_ in _snapshot_rows(lake, tx, table):
+    for snapshot_id, micros, *_ in _snapshot_rows(scope, tx, table):
         rows.append((EPOCH + timedelta(microseconds=int(micros)), snapshot_id, parent, True))
         parent = snapshot_id
     return answer(
-        lake,
+        scope,
         rows,
         "made_current_at timestamp, snapshot_id bigint, parent_id bigint, is_current_ancestor boolean",
     )
 
 
-def _snapshot_rows(lake: Lake, tx: Transaction, table: TableDef) -> list[tuple[Any, ...]]:
+def _snapshot_rows(scope: Scope, tx: Transaction, table: TableDef) -> list[tuple[Any, ...]]:
     """The snapshots in which the table was made or changed, up to the one that is looked at."""
     first = tx.store.query(
         "SELECT min(begin_snapshot) FROM ducklake_table WHERE table_id = ?", (table.table_id,)
@@ -54,7 +52,7 @@ def _snapshot_rows(lake: Lake, tx: Transaction, table: TableDef) -> list[tuple[A
     last = tx.snapshot.snapshot_id
     return [
         row
-        for row in scope_of(lake).snapshot_rows()
+        for row in scope.snapshot_rows()
         if row[0] <= last and (row[0] == first or _is_about(parse_changes(row[3]), table.table_id))
     ]
 
@@ -69,9 +67,9 @@ def _is_about(changes: ChangeSet, table_id: int) -> bool:
     )
 
 
-def files(lake: Lake, tx: Transaction, schema: SchemaDef, table: TableDef) -> DataFrame:
+def files(scope: Scope, tx: Transaction, schema: SchemaDef, table: TableDef) -> DataFrame:
     """The data files (content 0) and delete files (content 1) of the table."""
-    folder, at = info.table_path(lake, schema, table), tx.snapshot.snapshot_id
+    folder, at = info.table_path(scope, schema, table), tx.snapshot.snapshot_id
     values = _partition_values(tx, table)
     data, deletes = tx.store.query_many(
         [
@@ -94,14 +92,14 @@ def files(lake: Lake, tx: Transaction, schema: SchemaDef, table: TableDef) -> Da
         for i, path, relative, kind, count, size, begin in found
     ]
     return answer(
-        lake,
+        scope,
         rows,
         "content int, file_path string, file_format string, partition map<string, string>, record_count bigint, "
         "file_size_in_bytes bigint, data_file_id bigint, begin_snapshot bigint",
     )
 
 
-def partitions(lake: Lake, tx: Transaction, _schema: SchemaDef, table: TableDef) -> DataFrame:
+def partitions(scope: Scope, tx: Transaction, _schema: SchemaDef, table: TableDef) -> DataFrame:
     """The partitions of the table that have files; rows that are deleted or inlined are not counted off or in."""
     at = tx.snapshot.snapshot_id
     values = _partition_values(tx, table)
@@ -116,7 +114,7 @@ def partitions(lake: Lake, tx: Transaction, _schema: SchemaDef, table: TableDef)
             total[place] += number
     rows = [(dict(key), *total) for key, total in counted.items()]
     return answer(
-        lake,
+        scope,
         rows,
         "partition map<string, string>, record_count bigint, file_count bigint, "
         "total_data_file_size_in_bytes bigint",
@@ -137,23 +135,18 @@ def _partition_values(tx: Transaction, table: TableDef) -> dict[int, dict[str, s
     found: dict[int, dict[str, str | None]] = defaultdict(dict)
     for file_id, value, column_id, transform in rows:
         name = names.get(column_id, f"column {column_id}")
-        found[file_id][_key_text(PartitionKey(column_id, transform), name)] = value
+        found[file_id][PartitionKey(column_id, transform).text(name)] = value
     return found
 
 
-def _key_text(key: PartitionKey, column: str) -> str:
-    if key.buckets is not None:
-        return f"bucket({key.buckets}, {column})"
-    return column if key.transform == "identity" else f"{key.transform}({column})"
-
-
-def changes(lake: Lake, tx: Transaction, schema: SchemaDef, table: TableDef) -> DataFrame:
+def changes(scope: Scope, tx: Transaction, schema: SchemaDef, table: TableDef) -> DataFrame:
     """The change feed of the table since it was made."""
-    first = _snapshot_rows(lake, tx, table)[0][0]
-    return lake.table_changes((schema.name, table.name), first, tx.snapshot.snapshot_id)
+    first = _snapshot_rows(scope, tx, table)[0][0]
+    last = tx.snapshot.snapshot_id
+    return feeds.changes(scope, (schema.name, table.name), first, last, net=False, timestamp_ns="long")
 
 
-ABOUT: Mapping[str, Callable[[Lake, Transaction, SchemaDef, TableDef], DataFrame]] = {
+ABOUT: Mapping[str, Callable[[Scope, Transaction, SchemaDef, TableDef], DataFrame]] = {
     "snapshots": snapshots,
     "history": history,
     "files": files,

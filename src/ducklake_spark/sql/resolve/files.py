@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.errors import InvalidInputError, NotFoundError
+from ducklake_spark.format.duckdb_rows import first_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,9 +77,11 @@ def _sniffed(path: str) -> tuple[Any, ...] | None:
 
     with duckdb.connect(config={"threads": 1}) as connection:
         try:
-            row = connection.execute(
-                "SELECT Delimiter, Quote, Escape, HasHeader, Columns FROM sniff_csv(?)", [path]
-            ).fetchone()
+            row = first_row(
+                connection.execute(
+                    "SELECT Delimiter, Quote, Escape, HasHeader, Columns FROM sniff_csv(?)", [path]
+                )
+            )
         except duckdb.IOException:
             return None
         except duckdb.Error as error:

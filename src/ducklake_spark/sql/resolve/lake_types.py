@@ -36,7 +36,7 @@ def types_of(context: Context, query: Piece) -> list[DataType] | None:
 
 def _columns(context: Context, table: exp.Table) -> tuple[ColumnDef, ...] | None:
     parts = parts_of(table)
-    for lake, schema_name, name in NameResolver(context.lake).places(parts) if parts else ():
+    for lake, schema_name, name in NameResolver(context.lake).candidates(parts) if parts else ():
         tx = scope_of(lake).read_transaction()
         schema = tx.schema(schema_name)
         found = None if schema is None else tx.table(schema, name)

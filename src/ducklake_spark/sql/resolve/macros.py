@@ -82,7 +82,7 @@ def _macro(
     names = [function_name(called)]
     if not isinstance(called, exp.Anonymous) and isinstance(called, exp.Func):
         names += called.sql_names()
-    for lake, schema_name, name in resolver.places([*qualifiers, names[0]]):
+    for lake, schema_name, name in resolver.candidates([*qualifiers, names[0]]):
         tx = resolver.tx(lake)
         schema = tx.schema(schema_name)
         if schema is None:

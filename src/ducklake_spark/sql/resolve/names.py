@@ -12,13 +12,14 @@ from sqlglot import exp
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.tables import TABLES
 from ducklake_spark.catalog.transaction import Transaction
-from ducklake_spark.engine import lakes as attached
+from ducklake_spark.engine import info
 from ducklake_spark.engine.reads import read
 from ducklake_spark.engine.scope import scope_of
-from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
+from ducklake_spark.errors import InvalidInputError, NotFoundError, SnapshotNotFoundError, did_you_mean
 from ducklake_spark.format.objects import SchemaDef, TableDef, ViewDef
 from ducklake_spark.format.types import duckdb_name, fold
 from ducklake_spark.scan.read import VIRTUAL_COLUMNS
+from ducklake_spark.sql.execute.session import session_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ducklake_spark.api.lake import Lake
     from ducklake_spark.scan.projection.types import TimestampNs
 
+INLINED = "ducklake_inlined_"
 METADATA_PREFIX = "__ducklake_metadata_"
 MAX_DEPTH = 50
 """Views of views; more is a circle."""
@@ -44,7 +46,6 @@ class Relation:
     full_name: tuple[str, ...]
     virtual: frozenset[str]
     frame: Callable[[Sequence[str]], DataFrame]
-    own_columns: frozenset[str] = frozenset()
     types: Mapping[str, str] = field(default_factory=dict)
     """DuckDB's names of the types of its columns, where the lake says them."""
 
@@ -83,7 +84,7 @@ class NameResolver:
 
     def lake_named(self, name: str) -> Lake | None:
         """This lake or another attached one."""
-        return self.lake if fold(name) == fold(self.lake.name) else attached.named(name)
+        return self.lake if fold(name) == fold(self.lake.name) else session_of(self.lake).named(name)
 
     def at(self, relation_lake: Lake, version: int | None, micros: int | None) -> Lake:
         """A lake at a snapshot, with its own look at it."""
@@ -96,14 +97,21 @@ class NameResolver:
         assert micros is not None
         return relation_lake.at(timestamp=EPOCH + timedelta(microseconds=micros))
 
-    def places(self, parts: Sequence[str]) -> list[tuple[Lake, str, str]]:
+    def candidates(self, parts: Sequence[str]) -> list[tuple[Lake, str, str]]:
         """Lake, schema and name that a name with one, two or three parts can mean, the nearest first."""
         own = self.lake
         if len(parts) == 1:
-            return [(own, schema, parts[0]) for schema in self.schemas]
+            found = [(own, schema, parts[0]) for schema in self.schemas]
+            temporary = session_of(own).temporary()
+            return found if temporary is None else [(temporary, "main", parts[0]), *found]
         if len(parts) == 2:
             found = [(own, parts[0], parts[1])]
             other = self.lake_named(parts[0])
+            if other is not None and self.depth == 0 and self.tx(own).schema(parts[0]) is not None:
+                raise InvalidInputError(
+                    f'"{parts[0]}" is the name of a lake and of a schema. Write all parts: '
+                    f'"{own.name}.{parts[0]}.{parts[1]}" or "{parts[0]}.main.{parts[1]}".'
+                )
             schemas = self.schemas if other is own else () if other is None else (other.default_schema,)
             return found + [(other, schema, parts[1]) for schema in schemas if other is not None]
         if len(parts) == 3:
@@ -122,11 +130,18 @@ class NameResolver:
             micros: The time to read at, in microseconds since 1970.
         """
         timed = version is not None or micros is not None
-        for lake, schema_name, name in self.places(parts):
-            seen = self.at(lake, version, micros) if timed else lake
+        never: SnapshotNotFoundError | None = None
+        for lake, schema_name, name in self.candidates(parts):
+            try:
+                seen = self.at(lake, version, micros) if timed else lake
+            except SnapshotNotFoundError as error:
+                never = error  # the name may be one of another lake
+                continue
             found = self._table_or_view(seen, schema_name, name)
             if found is not None:
                 return found
+        if never is not None:
+            raise never
         if timed:
             return None
         return self._catalog_table(parts) or self._about_table(parts)
@@ -143,7 +158,7 @@ class NameResolver:
             own = frozenset(fold(column.name) for column in table.columns)
             frame = self._reader(lake, tx, table)
             types = {column.name: duckdb_name(column.data_type) for column in table.columns}
-            return Relation(full_name, frozenset(VIRTUAL_COLUMNS) - own, frame, own, types)
+            return Relation(full_name, frozenset(VIRTUAL_COLUMNS) - own, frame, types)
         view = tx.view(schema, name)
         if view is None:
             return None
@@ -162,6 +177,9 @@ class NameResolver:
         if len(parts) not in (2, 3):
             return None
         for lake in self._lakes_with_metadata(parts[0]):
+            if fold(parts[-1]).startswith(INLINED):
+                inlined = functools.partial(info.inlined_table, scope_of(lake), parts[-1])
+                return Relation((parts[0], parts[-1]), frozenset(), _fixed(inlined))
             if fold(parts[-1]) not in TABLES:
                 raise NotFoundError(
                     f'The catalog of lake "{lake.name}" has no table "{parts[-1]}".'
@@ -172,9 +190,10 @@ class NameResolver:
         return None
 
     def _lakes_with_metadata(self, catalog: str) -> list[Lake]:
-        given = scope_of(self.lake).config.metadata_catalog
-        if given is not None and fold(given) == fold(catalog):
-            return [self.lake]
+        for each in (self.lake, *session_of(self.lake).lakes()):
+            given = scope_of(each).config.metadata_catalog
+            if given is not None and fold(given) == fold(catalog):
+                return [each]
         if not fold(catalog).startswith(METADATA_PREFIX):
             return []
         lake = self.lake_named(catalog[len(METADATA_PREFIX) :])
@@ -187,19 +206,19 @@ class NameResolver:
         make = ABOUT.get(fold(parts[-1]))
         if make is None or len(parts) < 2:
             return None
-        for lake, schema_name, name in self.places(parts[:-1]):
+        for lake, schema_name, name in self.candidates(parts[:-1]):
             schema = self.tx(lake).schema(schema_name)
             table = None if schema is None else self.tx(lake).table(schema, name)
             if schema is not None and table is not None:
                 tx = self.tx(lake)
-                made = functools.partial(make, lake, tx, schema, table)
+                made = functools.partial(make, scope_of(lake), tx, schema, table)
                 return Relation(tuple(parts), frozenset(), _fixed(made))
         return None
 
     def not_found(self, parts: Sequence[str]) -> NotFoundError:
         """The error for a name that neither a lake nor Spark knows, with near names."""
-        places = self.places(parts)
-        lake = places[0][0] if places else self.lake
+        candidates = self.candidates(parts)
+        lake = candidates[0][0] if candidates else self.lake
         tx = self.tx(lake)
         name = ".".join(parts)
         near = self.other_times(parts) or did_you_mean(parts[-1], _names(tx, tx.schemas()))
@@ -209,7 +228,7 @@ class NameResolver:
 
     def other_times(self, parts: Sequence[str], version: int | None = None, micros: int | None = None) -> str:
         """Since when or until when a lake has what it does not have at a snapshot."""
-        for lake, schema_name, name in self.places(parts):
+        for lake, schema_name, name in self.candidates(parts):
             timed = version is not None or micros is not None
             seen = scope_of(self.at(lake, version, micros)).read_transaction() if timed else self.tx(lake)
             schema = seen.schema(schema_name) or self.tx(lake).schema(schema_name)
@@ -245,11 +264,6 @@ def identifiers_of(table: exp.Table) -> list[exp.Expr]:
 
 def _flat(part: exp.Expr) -> list[exp.Expr]:
     return [*_flat(part.this), *_flat(part.expression)] if isinstance(part, exp.Dot) else [part]
-
-
-def is_cte(table: exp.Table) -> bool:
-    """Whether a name means a common table expression that is in sight."""
-    return cte_of(table) is not None
 
 
 def cte_of(table: exp.Table) -> exp.CTE | None:

@@ -13,9 +13,11 @@ from sqlglot import exp
 
 from ducklake_spark.errors import InvalidInputError, NotFoundError
 from ducklake_spark.format.names import ticked
-from ducklake_spark.format.types import fold
+from ducklake_spark.format.types import fold, quote
 from ducklake_spark.scan.read import VIRTUAL_COLUMNS
+from ducklake_spark.sql.execute import metadata, mirror
 from ducklake_spark.sql.execute.constants import Constants
+from ducklake_spark.sql.execute.session import session_of
 from ducklake_spark.sql.parser.texts import Edit
 from ducklake_spark.sql.resolve import files, macros, table_functions
 from ducklake_spark.sql.resolve.names import NameResolver, Relation, cte_of, identifiers_of, parts_of
@@ -54,6 +56,8 @@ class Rewritten:
     """DuckDB's types of columns, by the names of the DataFrames."""
     unknown: list[tuple[str, ...]] = field(default_factory=list)
     """Names that are left to Spark."""
+    is_text_whole: bool = True
+    """Whether the edits say all that was changed in the tree."""
 
 
 class Rewriter:
@@ -72,6 +76,8 @@ class Rewriter:
         self.resolver, self.constants, self.text = resolver, constants, text
         self.root = exp.Paren(this=tree)  # so that the tree itself can be replaced
         self.result = Rewritten()
+        self._is_text_whole = True
+        self._quoted = quote if constants.dialect == "duckdb" else ticked
 
     @property
     def tree(self) -> exp.Expr:
@@ -82,6 +88,7 @@ class Rewriter:
     def run(self) -> Rewritten:
         """Does it all."""
         spans = table_functions.Spans(self.text, self.constants.dialect)
+        self._described()
         expanded = macros.expand(self.resolver, self.root, self.constants.dialect, spans)
         sources = list(self._sources(spans))
         self._name(sources)
@@ -89,15 +96,39 @@ class Rewriter:
         self._qualifiers(sources)
         for source in sources:
             self._bind(source)
+        self.result.is_text_whole = (
+            not (expanded and self.constants.dialect == "duckdb") and self._is_text_whole
+        )
         for span, node in expanded:
             self.result.edits.append(Edit(*span, macros.text_of(node)))
         return self.result
+
+    def _described(self) -> None:
+        """`FROM (DESCRIBE t)`, in DuckDB's dialect: what DuckDB says of the lakes."""
+        for node in list(self.root.find_all(exp.Describe)):
+            around = node.parent
+            if self.constants.dialect != "duckdb" or not isinstance(around, exp.Subquery):
+                continue
+            found = metadata.answer(self.resolver.lake, node.sql("duckdb"))
+            if found is None:
+                raise NotFoundError(f"There is nothing to be described by {node.sql('duckdb')}.")
+            place = place_name()
+            self.result.frames[place] = found
+            self.result.types[place] = {}
+            alias = around.args.get("alias") or exp.TableAlias(this=exp.to_identifier("described"))
+            table = exp.Table(this=exp.to_identifier(place), alias=alias)
+            table.meta["ducklake_known"] = True
+            for key in ("joins", "laterals", "pivots", "sample"):
+                if around.args.get(key):
+                    table.set(key, around.args[key])
+            around.replace(table)
+            self._is_text_whole = False
 
     # Which tables.
 
     def _sources(self, spans: table_functions.Spans) -> Iterator[Source]:
         for table in list(self.root.find_all(exp.Table)):
-            if table.find_ancestor(exp.Hint) or cte_of(table) is not None:
+            if table.meta.get("ducklake_known") or table.find_ancestor(exp.Hint) or cte_of(table) is not None:
                 continue
             relation = self._relation(table)
             if relation is None:
@@ -112,7 +143,8 @@ class Rewriter:
     def _relation(self, table: exp.Table) -> Relation | None:
         parts = parts_of(table)
         if not parts:
-            return table_functions.relation(self.resolver, table, self.constants)
+            found = table_functions.relation(self.resolver, table, self.constants)
+            return found if found is not None else self._about_databases(table, parts)
         version, micros = moment(table, self.constants)
         found = self.resolver.relation(parts, version, micros)
         if found is not None:
@@ -122,6 +154,8 @@ class Rewriter:
                 at = f"version {version}" if version is not None else "this time"
                 since = self.resolver.other_times(parts, version, micros)
                 raise NotFoundError(f'There was no table or view "{".".join(parts)}" at {at}.{since}')
+        elif (about := self._about_databases(table, parts) or self._of_source(parts)) is not None:
+            return about
         elif len(parts) == 3 and self.resolver.lake_named(parts[0]) is not None:
             raise self.resolver.not_found(parts)
         elif self.constants.dialect == "duckdb" and len(parts) == 1 and files.format_of(parts[0]) is not None:
@@ -129,6 +163,25 @@ class Rewriter:
             return Relation(parts, frozenset(), lambda _: rows())
         self.result.unknown.append(parts)
         return None
+
+    def _about_databases(self, table: exp.Table, parts: Sequence[str]) -> Relation | None:
+        """`information_schema.tables`, `duckdb_columns()` and their like, in DuckDB's dialect."""
+        if self.constants.dialect != "duckdb":
+            return None
+        is_call = not parts
+        name = table_functions.function_name(table.this) if is_call else ".".join(parts)
+        if not name or not mirror.is_about_databases(parts or (name,), is_call=is_call):
+            return None
+        source = table.this.sql("duckdb") if is_call else ".".join(map(quote, parts[-2:]))
+        make = functools.partial(metadata.frame, self.resolver.lake, source)
+        return Relation((fold(name.rpartition(".")[2]),), frozenset(), lambda _: make())
+
+    def _of_source(self, parts: Sequence[str]) -> Relation | None:
+        """A table of an attached database that is no lake; the driver reads it."""
+        if len(parts) < 2 or fold(parts[0]) not in map(fold, session_of(self.resolver.lake).sources):
+            return None
+        make = functools.partial(metadata.of_source, self.resolver.lake, ".".join(map(quote, parts)))
+        return Relation(tuple(parts), frozenset(), lambda _: make())
 
     def _name(self, sources: Sequence[Source]) -> None:
         """Tables of the same name in different schemas get names by which they can be told apart."""
@@ -197,7 +250,9 @@ class Rewriter:
     def _except(self, star: exp.Star, names: Sequence[tuple[str, str]]) -> None:
         listed = ", ".join(f"{ticked(alias)}.{ticked(name)}" for alias, name in names)
         already = star.args.get("except_") or []
-        if self.text is not None:
+        if self.constants.dialect == "duckdb":
+            self._is_text_whole = False
+        elif self.text is not None:
             if "start" not in star.meta:
                 raise InvalidInputError(
                     f'The virtual column "{names[0][1]}" and a * that is not written out cannot be combined: list the '
@@ -228,7 +283,10 @@ class Rewriter:
                 if len(parts) <= length:
                     continue
                 prefix = tuple(fold(part.name) for part in parts[:length])
-                alias = next((alias for full, alias in known if full[-length:] == prefix), None)
+                # `schema.table`, or `lake.table`.
+                alias = next(
+                    (alias for full, alias in known if prefix in (full[-length:], (full[0], full[-1]))), None
+                )
                 if alias is not None:
                     self._requalify(column, parts, length, alias)
                     break
@@ -236,7 +294,9 @@ class Rewriter:
     def _requalify(self, column: exp.Column, parts: Sequence[exp.Expr], length: int, alias: str) -> None:
         if self.text is not None and all("start" in part.meta for part in parts[:length]):
             start, end = parts[0].meta["start"], parts[length - 1].meta["end"] + 1
-            self.result.edits.append(Edit(start, end, ticked(alias)))
+            self.result.edits.append(Edit(start, end, self._quoted(alias)))
+        else:
+            self._is_text_whole = False
         names = [exp.to_identifier(alias, quoted=True), *(part.copy() for part in parts[length:])]
         fresh = exp.Column(**dict(zip(("this", "table", "db", "catalog"), reversed(names), strict=False)))
         column.replace(fresh)
@@ -248,14 +308,18 @@ class Rewriter:
         self.result.frames[place] = source.relation.frame(source.wanted)
         self.result.types[place] = source.relation.types
         node, span = source.node, source.node.meta.pop("ducklake_span", None)
-        if span is not None:
+        if span is not None and not (node.args.get("when") and "start" not in node.args["when"].meta):
             text = place if source.has_alias else f"({place} AS {ticked(source.alias)})"
+            if self.constants.dialect == "duckdb" and not source.has_alias:
+                text = f"{place} AS {quote(source.alias)}"
             self.result.edits.append(Edit(span[0], span[1], text))
             for key in ("version", "when"):
                 clause = node.args.get(key)
                 if clause is not None and "start" in clause.meta:
                     start, end = clause.meta["start"], clause.meta["end"] + 1
                     self.result.edits.append(Edit(start, end, ""))
+        else:
+            self._is_text_whole = False
         for key in ("db", "catalog", "version", "when"):
             node.set(key, None)
         node.set("this", exp.to_identifier(place))

@@ -40,17 +40,13 @@ def read_view(
     Raises:
         DuckLakeError: The text cannot be turned into Spark's SQL; names the view.
     """
-    from ducklake_spark.sql.execute.queries import prepare, run_prepared
+    from ducklake_spark.sql.execute.queries import run_known
 
     resolver = NameResolver(lake, tx, (schema_name, lake.default_schema), depth, timestamp_ns)
     dialect = "duckdb" if view.dialect == "duckdb" else "spark"
     try:
         text = view.sql.replace(CATALOG_TOKEN, quote(resolver.lake.name))
-        prepared = prepare(resolver, parse_query_text(text, dialect), text, dialect, None)
-        if prepared.unknown:
-            name = ".".join(prepared.unknown[0])
-            raise DuckLakeError(f'it reads a table "{name}" that the lake does not have at this snapshot')
-        frame = run_prepared(resolver.lake.spark, prepared)
+        frame = run_known(resolver, parse_query_text(text, dialect), text, dialect)
     except DuckLakeError as error:
         raise DuckLakeError(
             f'The view "{view.name}" cannot be read by Spark: {str(error).rstrip(".")}. Its text, in DuckDB\'s '

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import duckdb
 
 from ducklake_spark.format.columns import ColumnDef
+from ducklake_spark.format.duckdb_rows import first_row
 from ducklake_spark.format.statistics import ColumnStats, merge_files
 from ducklake_spark.format.types import quote
 
@@ -138,11 +139,13 @@ def _with_fractions(
         found = stats[i]
         silent = found.min_value is None or found.max_value is None
         if column.type in ("float32", "float64") and silent and not found.all_null:
-            row = connection.execute(
-                f"SELECT bool_or(isnan(v)), min(v) FILTER (NOT isnan(v))::VARCHAR, "
-                f"max(v) FILTER (NOT isnan(v))::VARCHAR FROM (SELECT {sql} AS v FROM read_parquet(?))",
-                [path],
-            ).fetchone()
+            row = first_row(
+                connection.execute(
+                    f"SELECT bool_or(isnan(v)), min(v) FILTER (NOT isnan(v))::VARCHAR, "
+                    f"max(v) FILTER (NOT isnan(v))::VARCHAR FROM (SELECT {sql} AS v FROM read_parquet(?))",
+                    [path],
+                )
+            )
             assert row is not None
             result[i] = ColumnStats(
                 column.column_id,

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql import DataFrame
+
 from ducklake_spark.spark.worker_functions import map_in_arrow
 from ducklake_spark.workers.packing import Packing, PackingTasks, WrittenFile
 
@@ -53,7 +55,7 @@ def bins(files: Sequence[WrittenFile], target_size: int) -> list[tuple[WrittenFi
     return [tuple(each) for each in found]
 
 
-def pack(packing: Packing, files: Sequence[WrittenFile], frame: Any) -> list[Packed]:
+def pack(packing: Packing, files: Sequence[WrittenFile], frame: DataFrame) -> list[Packed]:
     """Packs files here, or in a job of the session of a DataFrame where there is much to do."""
     limit = min(packing.target_size, _LARGEST_SORT) if packing.is_sorted else packing.target_size
     found = bins(files, limit)

@@ -10,15 +10,16 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pyspark.sql.types as spark_types
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ducklake_spark.format import duckdb_sql
 from ducklake_spark.format.columns import ColumnDef, find
+from ducklake_spark.format.duckdb_rows import first_row
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.format.options import DEFAULT_TARGET_FILE_SIZE
@@ -26,7 +27,8 @@ from ducklake_spark.format.statistics import ColumnStats
 from ducklake_spark.format.types import Decimal, Struct, duckdb_name, quote, text_literal
 from ducklake_spark.spark import writer as jvm
 from ducklake_spark.workers.buckets import register
-from ducklake_spark.workers.duckdb_encoder import FAILURE_MARK, NULL_REASON, hive_folder
+from ducklake_spark.workers.duckdb_encoder import NULL_REASON, hive_folder
+from ducklake_spark.workers.parquet_source import FAILURE_MARK
 from ducklake_spark.write.encoders.footers import Footer, read_footers
 from ducklake_spark.write.partitioning.keys import SHUFFLE_PARTITIONS, encoded_keys, key_column, table_keys
 
@@ -188,7 +190,7 @@ def _default(column: ColumnDef) -> Column | None:
         once = text_literal(text)
     with duckdb.connect(":memory:") as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        row = connection.execute(f"SELECT CAST(CAST({once} AS {name}) AS VARCHAR)").fetchone()
+        row = first_row(connection.execute(f"SELECT CAST(CAST({once} AS {name}) AS VARCHAR)"))
     shown = row[0] if row is not None else None
     if shown is None:
         return F.lit(None).cast(stored)
@@ -199,10 +201,10 @@ def _default(column: ColumnDef) -> Column | None:
 
 def plan(
     table: TableDef,
-    frame: Any,
+    frame: DataFrame,
     fields: Sequence[tuple[str, spark_types.DataType]],
-    places: Mapping[int, int],
-    option: Any,
+    positions: Mapping[int, int],
+    option: Callable[[str], str | None],
     row_size: Callable[[], float | None],
     row_id: tuple[str, int] | None = None,
 ) -> SparkWrite | None:
@@ -212,7 +214,7 @@ def plan(
         table: The table.
         frame: Columns `c0`, `c1` ...
         fields: Their names and types.
-        places: By column id, the place of its values.
+        positions: By column id, the position of its values.
         option: A function that gives an option in force for the table.
         row_size: A function that says what a row takes in the table's files so far, if there are some.
         row_id: Name and field id of a column of row ids among the fields.
@@ -225,8 +227,12 @@ def plan(
         return None
     columns = []
     for column in table.columns:
-        place = places.get(column.column_id)
-        value = _default(column) if place is None else assigned(F.col(f"c{place}"), fields[place][1], column)
+        position = positions.get(column.column_id)
+        value = (
+            _default(column)
+            if position is None
+            else assigned(F.col(f"c{position}"), fields[position][1], column)
+        )
         if value is None:
             return None
         if not column.nulls_allowed:
@@ -234,8 +240,8 @@ def plan(
             value = F.coalesce(value, _failure(column, nothing, NULL_REASON))
         columns.append((column.name, value, column.column_id))
     if row_id is not None:
-        place = [name for name, _ in fields].index(row_id[0])
-        columns.append((row_id[0], F.col(f"c{place}").cast("long"), row_id[1]))
+        position = [name for name, _ in fields].index(row_id[0])
+        columns.append((row_id[0], F.col(f"c{position}").cast("long"), row_id[1]))
     for key, column in table_keys(table):
         stored = spark_type(column)
         assert stored is not None
@@ -265,7 +271,7 @@ def _row_bytes(table: TableDef) -> float:
     )
 
 
-def _write_options(frame: DataFrame, option: Any) -> dict[str, str] | None:
+def _write_options(frame: DataFrame, option: Callable[[str], str | None]) -> dict[str, str] | None:
     codec = _CODECS.get(option("parquet_compression") or "snappy")
     if codec is None:
         return None
@@ -284,7 +290,7 @@ def _write_options(frame: DataFrame, option: Any) -> dict[str, str] | None:
     return options
 
 
-def _order(table: TableDef, option: Any) -> tuple[Column, ...] | None:
+def _order(table: TableDef, option: Callable[[str], str | None]) -> tuple[Column, ...] | None:
     """The sort keys, when all of them are columns; None to decline."""
     if table.sorting is None or option("sort_on_insert") == "false":
         return ()
@@ -387,7 +393,7 @@ def _partition_values(
     return {row[0]: tuple(row[1:]) for row in rows}
 
 
-def rows_of(paths: Sequence[str], table: TableDef) -> Any:
+def rows_of(paths: Sequence[str], table: TableDef) -> pa.Table:
     """The rows of files that turned out to be few, as columns `c0`, `c1` ..., and the rest by name."""
     names = [f"{quote(column.name)} AS c{i}" for i, column in enumerate(table.columns)]
     others = f", * EXCLUDE ({', '.join(quote(column.name) for column in table.columns)})"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pyspark.sql.types as spark_types
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ducklake_spark.format.columns import ColumnDef
@@ -55,7 +54,7 @@ def encoded_keys(table: TableDef) -> tuple[EncodedKey, ...]:
     return tuple(keys)
 
 
-def key_column(frame: Any, column: Column, key: PartitionKey, definition: ColumnDef) -> Column | None:
+def key_column(frame: DataFrame, column: Column, key: PartitionKey, definition: ColumnDef) -> Column | None:
     """A Spark column that differs where the key differs, and nowhere else; None where Spark cannot say.
 
     Args:
@@ -96,7 +95,7 @@ def _short(data: Column) -> Column:
     )
 
 
-def _hashed(frame: Any, column: Column, definition: ColumnDef) -> Column | None:
+def _hashed(frame: DataFrame, column: Column, definition: ColumnDef) -> Column | None:
     if not jvm.is_classic_frame(frame):
         return None
     data_type = definition.data_type
@@ -115,22 +114,24 @@ def _hashed(frame: Any, column: Column, definition: ColumnDef) -> Column | None:
     return None
 
 
-def together(table: TableDef, prepared: Any, places: Mapping[int, int], values: Mapping[int, str]) -> Any:
+def together(
+    table: TableDef, prepared: DataFrame, positions: Mapping[int, int], values: Mapping[int, str]
+) -> DataFrame:
     """The rows, those of one partition value near each other, so that few files are made; Spark splits what is skewed.
 
     Args:
         table: The table.
         prepared: Columns `c0`, `c1` ... on their way to the workers.
-        places: By column id, the place of its values.
+        positions: By column id, the position of its values.
         values: By column id, the DuckDB SQL of the value to store.
     """
     helpers: dict[str, Column] = {}
     staged: dict[str, str] = {}
     for i, (key, column) in enumerate(table_keys(table)):
-        place = places.get(column.column_id)
-        if place is None:
+        position = positions.get(column.column_id)
+        if position is None:
             continue
-        arriving = F.col(f"c{place}")
+        arriving = F.col(f"c{position}")
         found = key_column(prepared, _stored(arriving, column), key, column)
         if found is None and key.buckets is not None:
             value = f"TRY({values[column.column_id]})"

@@ -8,10 +8,10 @@ texts of key values that the encoder writes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.types as spark_types
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.tables import LIVE
@@ -24,9 +24,9 @@ from ducklake_spark.format.types import quote
 from ducklake_spark.spark.worker_functions import map_in_arrow
 from ducklake_spark.workers.keys import AddKeyTexts
 from ducklake_spark.write.expressions import carried, stored_sql
-from ducklake_spark.write.insert import Target
 from ducklake_spark.write.partitioning.keys import encoded_keys, table_keys
 from ducklake_spark.write.rowlevel.deletes import LOCATOR, delete_matching, inlined_delete_counts
+from ducklake_spark.write.target import Target
 
 Values = tuple[str | None, ...]
 
@@ -40,7 +40,9 @@ def require_keys(target: Target) -> None:
         )
 
 
-def replaced(target: Target, added: InsertFiles, read: Callable[[frozenset[int]], Any]) -> list[DeleteRows]:
+def replaced(
+    target: Target, added: InsertFiles, read: Callable[[frozenset[int]], DataFrame]
+) -> list[DeleteRows]:
     """The changes that remove what is in the partitions of the added files.
 
     Args:
@@ -85,7 +87,7 @@ def _known_files(target: Target) -> dict[int, Values]:
     }
 
 
-def _matching(target: Target, frame: Any, values: Iterable[Values]) -> Any:
+def _matching(target: Target, frame: DataFrame, values: Iterable[Values]) -> DataFrame:
     """The rows of a frame whose keys have one of the values; only `LOCATOR` of them."""
     table = target.table
     columns = {column.column_id: column for _, column in table_keys(table)}

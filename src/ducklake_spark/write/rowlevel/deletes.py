@@ -8,30 +8,36 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import duckdb
-from pyspark.sql import Column as ColumnType
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.store import Row
 from ducklake_spark.catalog.tables import LIVE
-from ducklake_spark.errors import InvalidInputError, shortened
+from ducklake_spark.errors import ConflictError, InvalidInputError, shortened
 from ducklake_spark.format.columns import find, require_field_parent, resolve
 from ducklake_spark.format.data import LOCAL_ROW_ID, DeleteFile, FileDeletes
+from ducklake_spark.format.duckdb_rows import first_row
 from ducklake_spark.format.edits import DeleteRows, TableEdit
+from ducklake_spark.format.encryption import key_of
 from ducklake_spark.format.names import split_name, ticked
 from ducklake_spark.format.objects import TableDef, is_local
-from ducklake_spark.format.types import fold, text_literal
+from ducklake_spark.format.types import fold
 from ducklake_spark.scan.projection.column import ROW_ID_NAME
 from ducklake_spark.scan.read import FILE_ID, INLINED_NAME, VIRTUAL_COLUMNS, hidden
 from ducklake_spark.spark.errors import is_of_spark
 from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
 from ducklake_spark.spark.writer import checkpointed
-from ducklake_spark.workers.deletes import FIELDS, VECTOR, DeleteEncoding, TableFile
-from ducklake_spark.write.insert import Added, Target, local_path, refused, rows_to_add
+from ducklake_spark.workers.deletes import FIELDS, MOVED_MARK, VECTOR, DeleteEncoding, TableFile, copied
+from ducklake_spark.workers.parquet_source import parquet
+from ducklake_spark.write.failures import refused
+from ducklake_spark.write.insert import rows_to_add
+from ducklake_spark.write.target import Added, Target, local_path
 
 _POSITION = hidden("file_row_number")
 LOCATOR = (FILE_ID, INLINED_NAME, _POSITION)
@@ -46,22 +52,19 @@ _AT_ONCE = 1000
 
 def restamp(file: DeleteFile, snapshot_id: int) -> DeleteFile:
     """Writes a delete file again under its name, with another snapshot id for this transaction's deletes."""
-    source = text_literal(file.whole_path)
     scratch = file.whole_path + ".new"
-    target = text_literal(scratch)
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
         column = "_ducklake_internal_snapshot_id"
         changed = f"CASE WHEN {column} = {file.stamp} THEN CAST({snapshot_id} AS BIGINT) ELSE {column} END"
-        row = connection.execute(
-            f"COPY (SELECT file_path, pos, {changed} AS {column} FROM read_parquet({source}) ORDER BY pos) TO {target} "
-            f"(FORMAT parquet, FIELD_IDS {FIELDS}, RETURN_STATS)"
-        ).fetchone()
+        source = parquet(connection, file.whole_path, file.key)
+        select = f"SELECT file_path, pos, {changed} AS {column} FROM {source} ORDER BY pos"
+        row = first_row(connection.execute(copied(connection, select, scratch, FIELDS, file.key)))
     assert row is not None
     os.replace(scratch, file.whole_path)
     return replace(file, stamp=snapshot_id, file_size_bytes=row[2], footer_size=row[3])
 
 
-def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, int]:
+def delete_matching(target: Target, matching: DataFrame) -> tuple[DeleteRows | None, int]:
     """The change that deletes rows, and how many there are.
 
     Args:
@@ -70,14 +73,11 @@ def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, i
     """
     tx, table = target.tx, target.table
     edit = tx.edits.tables.get(table.table_id)
-    grouped = (
-        matching.select(*(F.col(name).alias(short) for name, short in zip(LOCATOR, "fnp", strict=True)))
-        .groupBy("f", "n")
-        .agg(F.collect_list("p").alias("p"))
-    )
+    found = matching.select(*(F.col(name).alias(short) for name, short in zip(LOCATOR, "fnp", strict=True)))
+    grouped: Any = None
     touched: list[int] | None = None
     if _has_many_files(target):
-        grouped = checkpointed(grouped)
+        grouped = checkpointed(_by_file(found))
         touched = [row[0] for row in grouped.where("f >= 0").select("f").collect()]
     files = table_files(target, edit, touched)
     if files:
@@ -88,20 +88,34 @@ def delete_matching(target: Target, matching: Any) -> tuple[DeleteRows | None, i
         tx.snapshot.snapshot_id + 1,
         files,
         vectors=target.option("write_deletion_vectors") == "true",
+        encrypted=target.is_encrypted,
     )
     try:
         if files:
+            grouped = _by_file(found) if grouped is None else grouped
             answers = [json.loads(row[0]) for row in map_in_arrow(grouped, encoding, "info string").collect()]
         else:
             # All rows are in the catalog, which keeps their deletes as well: a worker has nothing to write.
-            answers = [encoding.answer(row.f, row.n, row.p) for row in grouped.collect()]
+            by_table: defaultdict[str | None, list[int]] = defaultdict(list)
+            for _, name, position in found.collect():
+                by_table[name].append(position)
+            answers = [encoding.answer(None, name, positions) for name, positions in by_table.items()]
     except Exception as error:
+        if MOVED_MARK in str(error):
+            raise ConflictError(
+                f'Transaction conflict: files of table "{table.name}" were merged after this transaction began. '
+                "Nothing was written; run it again on the new snapshot."
+            ) from None
         raise refused(target, error) or error from None
     if not answers:
         return None, 0
     tx.restamp = restamp
     tx.written += [answer["written"]["path"] for answer in answers if "written" in answer]
     return _change(target, edit, files, answers), sum(answer["count"] for answer in answers)
+
+
+def _by_file(found: Any) -> Any:
+    return found.groupBy("f", "n").agg(F.collect_list("p").alias("p"))
 
 
 def _change(
@@ -153,6 +167,7 @@ def _delete_file(target: Target, file: TableFile, written: Mapping[str, Any] | N
         stamp=target.tx.snapshot.snapshot_id + 1 if written["history"] else None,
         replaces=replaces,
         format="puffin" if written["path"].endswith(VECTOR) else "parquet",
+        key=key_of(written["key"]),
     )
 
 
@@ -187,18 +202,31 @@ def table_files(
                 data.whole_path,
                 data.record_count,
                 delete_file=own.whole_path if own else None,
+                delete_key=own.key if own else None,
                 delete_count=own.delete_count if own else 0,
                 is_vector=own is not None and own.format == "puffin",
                 pending=own is not None,
             )
     if is_local(table.table_id) or (edit is not None and edit.emptied is not None):
         return found
-    gone = inlined_delete_counts(target)
+    inlined_counts = inlined_delete_counts(target)
     folder = target.folder
-    for file_id, path, relative, count, delete_id, delete_path, delete_relative, deleted, begin, kind in (
-        row for some in _in_parts(touched) for row in _committed(target, some)
-    ):
-        file = TableFile(local_path(folder + path if relative else path), int(count), gone.get(file_id, 0))
+    for (
+        file_id,
+        path,
+        relative,
+        count,
+        delete_id,
+        delete_path,
+        delete_relative,
+        deleted,
+        begin,
+        kind,
+        key,
+    ) in (row for some in _in_parts(touched) for row in _committed(target, some)):
+        file = TableFile(
+            local_path(folder + path if relative else path), int(count), inlined_counts.get(file_id, 0)
+        )
         if delete_id is not None:
             whole = folder + delete_path if delete_relative else delete_path
             inside = whole.startswith(target.data_path)
@@ -206,6 +234,7 @@ def table_files(
             file = replace(
                 file,
                 delete_file=local_path(whole),
+                delete_key=key_of(key),
                 delete_count=int(deleted),
                 delete_begin=int(begin),
                 delete_id=int(delete_id),
@@ -231,7 +260,7 @@ def _committed(target: Target, some: Sequence[int] | None) -> list[Row]:
     these = "" if some is None else f" AND data_file_id IN ({', '.join(map(str, some))})"
     return target.tx.store.query(
         "SELECT d.data_file_id, d.path, d.path_is_relative, d.record_count, x.delete_file_id, x.path, "
-        "x.path_is_relative, x.delete_count, x.begin_snapshot, x.format FROM "
+        "x.path_is_relative, x.delete_count, x.begin_snapshot, x.format, x.encryption_key FROM "
         f"(SELECT * FROM ducklake_data_file WHERE table_id = ? AND {LIVE}{these}) d LEFT JOIN "
         f"(SELECT * FROM ducklake_delete_file WHERE table_id = ? AND {LIVE}{these}) x "
         "ON x.data_file_id = d.data_file_id",
@@ -248,6 +277,7 @@ def _with_pending(file: TableFile, deletes: FileDeletes | None) -> TableFile:
     return replace(
         file,
         delete_file=deletes.file.whole_path,
+        delete_key=deletes.file.key,
         delete_count=deletes.file.delete_count,
         delete_begin=file.delete_begin if deletes.file.begin_snapshot is not None else 0,
         is_vector=deletes.file.format == "puffin",
@@ -267,7 +297,7 @@ def inlined_delete_counts(target: Target) -> dict[int, int]:
     return {int(file_id): int(count) for file_id, count in rows}
 
 
-def changed_rows(frame: Any, assignments: Mapping[str, Any], table: TableDef) -> Any:
+def changed_rows(frame: DataFrame, assignments: Mapping[str, Any], table: TableDef) -> DataFrame:
     """The rows with new values, evaluated once: what is deleted and what is added cannot differ.
 
     Args:
@@ -290,11 +320,11 @@ def changed_rows(frame: Any, assignments: Mapping[str, Any], table: TableDef) ->
     return checkpointed(frame.select(*selected, row_id.alias(ROW_ID_NAME), *HIDDEN))
 
 
-def versions_to_add(target: Target, changed: Any) -> list[Added]:
+def versions_to_add(target: Target, changed: DataFrame) -> list[Added]:
     """The changes that add new versions of rows.
 
     A row that this transaction inserted has no id yet, and so its new version is a new row as well: it goes into a
-    file without ids of its own, which gets some with the commit. The reference writes numbers that are no ids.
+    file without ids of its own, which gets some with the commit. The extension writes numbers that are no ids.
 
     Args:
         target: The table.
@@ -309,10 +339,10 @@ def versions_to_add(target: Target, changed: Any) -> list[Added]:
     return [rows_to_add(target, kept), rows_to_add(replace(target, has_row_ids=False), new)]
 
 
-def kept_row_id(file_id: Any, inlined_name: Any, _position: Any, row_id: Any) -> Any:
+def kept_row_id(file_id: Column, inlined_name: Column, _position: Column, row_id: Column) -> Column:
     """The id that a new version of a row keeps; none if this transaction inserted the row.
 
-    Committed rows keep whatever they have: the reference leaves ids as high as those of uncommitted rows in files
+    Committed rows keep whatever they have: the extension leaves ids as high as those of uncommitted rows in files
     whose rows were updated in the transaction that inserted them.
     """
     is_committed = (file_id >= 0) | inlined_name.isNotNull()
@@ -325,12 +355,12 @@ def mentioned(*parts: Any) -> tuple[str, ...]:
     return tuple(name for name in VIRTUAL_COLUMNS if name in text)
 
 
-def _column(name: str, prefix: str | None = None) -> Any:
+def _column(name: str, prefix: str | None = None) -> Column:
     return F.col(ticked(name) if prefix is None else f"{prefix}.{ticked(name)}")
 
 
-def _given(value: Any, name: str, table: TableDef) -> Any:
-    if isinstance(value, ColumnType):
+def _given(value: Any, name: str, table: TableDef) -> Column:
+    if isinstance(value, Column):
         return value
     try:
         return F.expr(value) if isinstance(value, str) else F.lit(value)
@@ -349,7 +379,7 @@ def require_condition(condition: Any, what: str) -> None:
     Raises:
         InvalidInputError: Names what it was given for.
     """
-    if condition is not None and not isinstance(condition, (str, ColumnType)):
+    if condition is not None and not isinstance(condition, (str, Column)):
         raise InvalidInputError(f"The condition of {what} is SQL text or a Column, not {condition!r}.")
 
 
@@ -370,7 +400,7 @@ def require_values(values: Any, what: str) -> None:
 
 def assigned_values(
     assignments: Mapping[str, Any], table: TableDef, prefix: str | None = None
-) -> dict[str, Any]:
+) -> dict[str, Column]:
     """The new values by column. A field of a struct is set inside of the column's present value.
 
     Args:
@@ -378,7 +408,7 @@ def assigned_values(
         table: The table.
         prefix: The alias under which the present values are found.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, Column] = {}
     whole: set[str] = set()
     paths: set[tuple[str, ...]] = set()
     for name, value in assignments.items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyspark.sql.types as spark_types
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ducklake_spark.format.names import ticked
@@ -62,7 +62,7 @@ class Keys:
         return F.expr(" AND ".join(tests)) if tests else None
 
 
-def keys_of(table: Any, source: Any, on: Column, names: tuple[str, str]) -> tuple[Key, ...]:
+def keys_of(table: DataFrame, source: DataFrame, on: Column, names: tuple[str, str]) -> tuple[Key, ...]:
     """The columns that a join's condition compares.
 
     Args:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.format.edits import DeleteRows, TruncateTable
 from ducklake_spark.format.objects import is_local
 from ducklake_spark.scan.read import FILE_ID
-from ducklake_spark.write.insert import Target
 from ducklake_spark.write.rowlevel.deletes import delete_matching, table_files
+from ducklake_spark.write.target import Target
 
 
 def all_rows(
-    target: Target, read: Callable[[frozenset[int]], Any]
+    target: Target, read: Callable[[frozenset[int]], DataFrame]
 ) -> tuple[list[TruncateTable | DeleteRows], int]:
     """The changes that end all rows, and how many rows the transaction still saw.
 

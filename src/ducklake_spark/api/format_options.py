@@ -1,0 +1,206 @@
+"""The options of `format("ducklake")`: what each reader and writer takes, as values that are checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ducklake_spark.engine.streaming.sink import SinkOptions
+from ducklake_spark.engine.streaming.source import StreamOptions
+from ducklake_spark.errors import InvalidInputError, did_you_mean
+from ducklake_spark.format.streaming import Limits, Policy
+
+DEFAULT_FILES = 1000
+_WHERE = ("path", "table")
+_FEED = ("readChangeFeed", "startingVersion", "startingTimestamp")
+_READ = (*_WHERE, *_FEED, "versionAsOf", "timestampAsOf", "endingVersion", "endingTimestamp")
+_STREAM = (
+    *_WHERE,
+    *_FEED,
+    "maxFilesPerTrigger",
+    "maxBytesPerTrigger",
+    "ignoreDeletes",
+    "ignoreChanges",
+    "skipChangeCommits",
+    "failOnDataLoss",
+)
+_WRITE = (
+    *_WHERE,
+    "replaceWhere",
+    "partitionOverwriteMode",
+    "mergeSchema",
+    "overwriteSchema",
+    "txnAppId",
+    "txnVersion",
+)
+_SINK = (*_WHERE, "mergeKeys", "mergeSchema")
+_OF_SPARK = ("checkpointlocation", "queryname", "__partition_columns", "provider", "outputmode")
+"""What Spark passes along for itself."""
+_FLAGS = ("override_data_path", "encrypted", "create_if_not_exists", "write_deletion_vectors", "read_only")
+_NUMBERS = (
+    "data_inlining_row_limit",
+    "busy_timeout",
+    "max_retry_count",
+    "retry_wait_ms",
+    "statement_retries",
+)
+_TEXTS = ("data_path", "metadata_schema", "metadata_catalog", "metadata_path")
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+class GivenOptions:
+    """Options by their names, in any case."""
+
+    def __init__(self, given: Mapping[str, str], known: Sequence[str], what: str) -> None:
+        self._given = {key.lower(): str(value) for key, value in given.items()}
+        self._what = what
+        names = {name.lower() for name in known} | {*_FLAGS, *_NUMBERS, *_TEXTS, *_OF_SPARK}
+        for key in self._given:
+            if key not in names and not key.startswith("meta_"):
+                near = did_you_mean(key, [*known, *_TEXTS, *_FLAGS, *_NUMBERS])
+                raise InvalidInputError(
+                    f'format("ducklake") has no option "{key}" for {what}.{near or f" It has {_listed(known)}."}'
+                )
+
+    def text(self, name: str) -> str | None:
+        """The value as it was given; None without one."""
+        return self._given.get(name.lower())
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """True or false."""
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise InvalidInputError(f'Option "{name}" takes true or false, not {text!r}.')
+        return text.lower() == "true"
+
+    def number(self, name: str, least: int = 0) -> int | None:
+        """A whole number."""
+        text = self.text(name)
+        if text is None:
+            return None
+        if not re.fullmatch(r"[0-9]{1,18}", text.strip()) or int(text) < least:
+            raise InvalidInputError(f'Option "{name}" takes a whole number from {least} on, not {text!r}.')
+        return int(text)
+
+    def size(self, name: str) -> int | None:
+        """A number of bytes, also as `512m` or `1g`."""
+        text = self.text(name)
+        if text is None:
+            return None
+        found = re.fullmatch(r"([0-9]{1,18})\s*([bkmgt]?)b?", text.strip().lower())
+        if found is None or int(found[1]) == 0:
+            raise InvalidInputError(
+                f'Option "{name}" takes a number of bytes such as 512m or 1g, not {text!r}.'
+            )
+        return int(found[1]) * _UNITS[found[2]]
+
+    def one_of(self, *names: str) -> str | None:
+        """The one of several options that is given, as its name.
+
+        Raises:
+            InvalidInputError: More than one is given.
+        """
+        found = [name for name in names if self.text(name) is not None]
+        if len(found) > 1:
+            raise InvalidInputError(f"Give {' or '.join(found)}, not both.")
+        return found[0] if found else None
+
+    def require_absent(self, *names: str, because: str) -> None:
+        """Raises InvalidInputError if one of these options is given."""
+        for name in names:
+            if self.text(name) is not None:
+                raise InvalidInputError(f'Option "{name}" {because}.')
+
+    @property
+    def attach(self) -> dict[str, Any]:
+        """The parameters of `attach()` among them."""
+        found: dict[str, Any] = {name: self.flag(name) for name in _FLAGS if self.text(name) is not None}
+        found |= {name: self.number(name) for name in _NUMBERS if self.text(name) is not None}
+        found |= {name: self.text(name) for name in _TEXTS if self.text(name) is not None}
+        return found | {key: value for key, value in self._given.items() if key.startswith("meta_")}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+# --- Batches. ---------------------------------------------------------------------------------------------------------
+
+
+def reading(given: Mapping[str, str]) -> GivenOptions:
+    """The options of `spark.read`."""
+    options = GivenOptions(given, _READ, "a read")
+    options.one_of("versionAsOf", "timestampAsOf")
+    options.one_of("startingVersion", "startingTimestamp")
+    options.one_of("endingVersion", "endingTimestamp")
+    bounds = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
+    if not options.flag("readChangeFeed"):
+        options.require_absent(*bounds, because='belongs to a change feed: set "readChangeFeed" to true')
+    else:
+        options.require_absent(
+            "versionAsOf", "timestampAsOf", because="does not go with readChangeFeed: give endingVersion"
+        )
+        if options.one_of("startingVersion", "startingTimestamp") is None:
+            raise InvalidInputError(
+                "readChangeFeed needs startingVersion or startingTimestamp: where to begin."
+            )
+    return options
+
+
+def writing(given: Mapping[str, str]) -> GivenOptions:
+    """The options of `df.write`."""
+    options = GivenOptions(given, _WRITE, "a write")
+    mode = options.text("partitionOverwriteMode")
+    if mode is not None and mode.lower() not in ("static", "dynamic"):
+        raise InvalidInputError(f'Option "partitionOverwriteMode" takes static or dynamic, not {mode!r}.')
+    if (options.text("txnAppId") is None) != (options.text("txnVersion") is None):
+        raise InvalidInputError("Give txnAppId and txnVersion together.")
+    return options
+
+
+# --- Streams. ---------------------------------------------------------------------------------------------------------
+
+
+def streaming(given: Mapping[str, str]) -> tuple[GivenOptions, StreamOptions]:
+    """The options of `spark.readStream`."""
+    options = GivenOptions(given, _STREAM, "a stream")
+    options.one_of("startingVersion", "startingTimestamp")
+    feed = options.flag("readChangeFeed")
+    policy = Policy(
+        feed, options.flag("ignoreDeletes"), options.flag("ignoreChanges"), options.flag("skipChangeCommits")
+    )
+    if feed:
+        options.require_absent(
+            "ignoreDeletes",
+            "ignoreChanges",
+            "skipChangeCommits",
+            because="does not go with readChangeFeed, which tells of every change",
+        )
+    version: int | str | None = options.text("startingVersion")
+    if version is not None:
+        version = "latest" if str(version).lower() == "latest" else options.number("startingVersion")
+    files, size = options.number("maxFilesPerTrigger", 1), options.size("maxBytesPerTrigger")
+    if files is None and size is None:
+        files = DEFAULT_FILES
+    return options, StreamOptions(
+        policy=policy,
+        limits=Limits(files, size),
+        starting_version=version,
+        starting_timestamp=options.text("startingTimestamp"),
+        fail_on_data_loss=options.flag("failOnDataLoss", default=True),
+    )
+
+
+def sinking(given: Mapping[str, str], keys: Sequence[str], mode: str) -> tuple[GivenOptions, SinkOptions]:
+    """The options of `writeStream`."""
+    options = GivenOptions(given, _SINK, "a streaming write")
+    named = [name.strip().strip('`"') for name in (options.text("mergeKeys") or "").split(",")]
+    return options, SinkOptions(
+        mode=mode.lower(),
+        merge_keys=tuple(name for name in named if name),
+        merge_schema=options.flag("mergeSchema"),
+        partitioned_by=tuple(keys),
+    )

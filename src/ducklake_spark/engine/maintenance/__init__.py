@@ -1,0 +1,1 @@
+"""Maintenance: the jobs that keep a lake small, fast and clean."""

@@ -1,0 +1,1 @@
+"""Tables of a lake as sources and sinks of streams."""

@@ -1,0 +1,67 @@
+"""Why rows could not be written: a value that does not fit, a folder that refuses files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from ducklake_spark.errors import DuckLakeError, FileError, shortened
+from ducklake_spark.spark.errors import crypto_error, task_failure
+from ducklake_spark.workers.duckdb_encoder import NULL_REASON
+from ducklake_spark.write.inline import misfit_error, not_null_error
+from ducklake_spark.write.target import Target, local_path
+
+T = TypeVar("T")
+
+
+def explained(target: Target, run: Callable[[], T]) -> T:
+    """Runs the encoder; what a worker found wrong with a value becomes an error that names it."""
+    try:
+        return run()
+    except Exception as error:
+        refusal = refused(target, error)
+        if refusal is not None:
+            raise refusal from None
+        failure = task_failure(str(error))
+        if failure is None:
+            raise
+        undecided = crypto_error(failure, f'Table "{target.table.name}"')
+        if undecided is not None:
+            raise undecided from None
+        column, value, reason = failure.get("column"), failure.get("value"), failure.get("reason")
+        if column is not None and NULL_REASON in str(reason):
+            raise not_null_error(target.table, column) from None
+        raise misfit_error(target.table, column, value, str(reason)) from None
+
+
+_REFUSALS = re.compile(
+    r"\[Errno \d+\] (?P<os>[^:\n]+)|IO Error: (?P<duckdb>[^\n\"]*?(?:\"[^\"]*\")?[^\n\"]*)"
+    r"|(?P<java>Permission denied|No space left on device|Mkdirs failed[^\n(]*|Read-only file system)"
+)
+"""What the operating system says, as Python, DuckDB and Java pass it on."""
+
+
+def refused(target: Target, error: BaseException) -> FileError | None:
+    """A folder that cannot be written to, here or where a worker runs; None for any other error."""
+    if isinstance(error, DuckLakeError):
+        return None
+    if isinstance(error, OSError):
+        reason = error.strerror or str(error)
+    else:
+        text = str(error)
+        known = (
+            "Error: [Errno ",
+            "IO Error: ",
+            "IOException",
+            "FileSystemException",
+            "AccessDeniedException",
+        )
+        found = _REFUSALS.search(text) if any(mark in text for mark in known) else None
+        if found is None:
+            return None
+        reason = next(part for part in found.groups() if part)
+    return FileError(
+        f'Cannot write data files of table "{target.table.name}" to {local_path(target.folder)}: '
+        f"{shortened(reason, 120).rstrip('.')}. Nothing was written: make the folder writable for Spark and try again."
+    )

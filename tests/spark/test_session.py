@@ -1,0 +1,69 @@
+"""The session that we start: its JVM begins beside what needs none, once, and goes when nothing came to need it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import threading
+import ducklake_spark
+from ducklake_spark.spark import session
+
+launched = []
+begin = session._Jvm.begin
+def counted(jvm):
+    launched.append(jvm)
+    begin(jvm)
+session._Jvm.begin = counted
+
+lake = ducklake_spark.attach("ducklake:m.ducklake")
+lake.sql("CREATE TABLE t (a INT); INSERT INTO t VALUES (1), (2)")
+assert not launched, "no statement needed Spark"
+
+# A statement before it fails: the JVM that was begun is given up, and ends as soon as it is there.
+try:
+    lake.sql("CREATE TABLE t (a INT); UPDATE t SET a = 3")
+except ducklake_spark.AlreadyExistsError:
+    pass
+[unused] = launched
+assert session._expected is None
+unused._thread.join()
+assert unused._gateway.proc.poll() is not None, "it is still there"
+
+# Taken by the first of two threads that need one; the other gets the same session.
+found = []
+def update():
+    lake.sql("CREATE TABLE IF NOT EXISTS u (a INT); UPDATE t SET a = a + 1 WHERE a > 100")
+    found.append(lake.spark)
+threads = [threading.Thread(target=update) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert len(launched) == 2, launched
+assert found[0].sparkContext is found[1].sparkContext
+assert launched[1]._gateway is found[0].sparkContext._gateway
+assert session._expected is None
+
+lake.sql("UPDATE t SET a = 7 WHERE a = 1")
+assert len(launched) == 2, "there is a session"
+print(sorted(row.a for row in lake.sql("SELECT * FROM t").collect()))
+"""
+
+
+@pytest.mark.spark
+def test_a_jvm_is_started_once_and_only_if_needed(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        cwd=tmp_path,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "[2, 7]\n"), done.stderr[-3000:]
