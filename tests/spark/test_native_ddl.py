@@ -109,6 +109,8 @@ def test_alter_the_rest(native: NativeLake) -> None:
     assert (native.lake.get_option("target_file_size", table="rest"), table.comment) == ("10000000", "other")
     native.sql("ALTER TABLE nat.main.rest RENAME TO main.rested")
     assert "rested" in native.lake and "rest" not in native.lake
+    native.sql("ALTER TABLE nat.main.rested RENAME TO nat.main.rest")
+    native.sql("ALTER TABLE nat.main.rest RENAME TO rested")
     native.sql("DROP TABLE nat.main.rested")
     native.sql("DROP TABLE IF EXISTS nat.main.rested")
 
@@ -224,6 +226,9 @@ def test_views_are_created_shown_and_dropped(native: NativeLake, oracle: Oracle)
     native.sql("USE spark_catalog.default")
     with pytest.raises(DuckLakeError, match="nothing"):
         native.sql("CREATE VIEW nat.main.bad AS SELECT * FROM nothing")
+    for statement in ("DROP TABLE nat.main.vw", "DROP TABLE IF EXISTS nat.main.vw"):
+        with pytest.raises(NotFoundError, match="is a view, not a table"):
+            native.sql(statement)
     native.sql("DROP VIEW nat.main.vw")
     native.sql("DROP VIEW IF EXISTS nat.main.vw")
     with pytest.raises(NotFoundError, match="vw"):

@@ -172,15 +172,18 @@ class Definitions:
     def drop(self, facts: Facts, _: Any) -> bool:
         """DROP TABLE; whether there was one."""
         name = self.name(facts)
-        if name not in self._lake:
-            return False
-        self._lake.drop_table(name)
-        return True
+        is_known = name in self._lake
+        self._lake.drop_table(
+            name, if_exists=True
+        )  # a view is refused: Spark takes it for a table that exists
+        return is_known
 
     def rename(self, facts: Facts, _: Any) -> None:
         """ALTER TABLE RENAME TO, in its schema."""
         old = self.name(facts)
-        new = facts["newNamespace"]
+        new = list(facts["newNamespace"])
+        if len(new) == 2 and fold(new[0]) == fold(self._lake.name):
+            new = new[1:]  # Spark leaves the catalog in the new name
         if new and (len(new) > 1 or fold(new[0]) != fold(old[0])):
             shown = ".".join((*new, facts["newName"]))
             raise InvalidInputError(f'Cannot rename to "{shown}": a table stays in its schema, "{old[0]}".')
