@@ -8,8 +8,10 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from xdist.remote import Producer
 
 from tests.interop.oracle import Oracle
+from tests.schedule import FixedScheduling
 from tests.servers import MySQLServer, PostgresServer, running, start_mysql, start_postgres
 
 # The same examples each time, so that a change is judged by what it changed; `make test-deep` looks for new ones.
@@ -23,29 +25,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
 
 
-# The files that take longest. They go first: else one process would be left with one of them while the other has nothing.
-LONGEST = (
-    "test_docs.py",
-    "interop/test_rowlevel_twins.py",
-    "interop/test_inlined_nested.py",
-    "write/test_kills.py",
-    "errors/test_mistakes.py",
-    "interop/test_sequences.py",
-    "interop/test_scan_connect.py",
-    "interop/test_encoder_twins.py",
-    "concurrency/test_processes.py",
-    "interop/test_scan_evolution.py",
-    "cli/test_shell.py",
-    "spark/test_workers.py",
-    "spark/test_interrupts.py",
-    "sql/test_dml.py",
-    "write/test_options.py",
-)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    rank = {Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: rank.get(item.path, len(rank)))
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FixedScheduling | None:
+    return FixedScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

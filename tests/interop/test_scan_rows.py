@@ -187,9 +187,8 @@ def test_virtual_columns_are_hidden_by_the_tables_own(make_lake: MakeLake) -> No
     assert frame.first()["rowid"] == "mine"
 
 
-@pytest.mark.parametrize("kind", CATALOGS)
-def test_merged_files_at_older_snapshots(make_lake: MakeLake, kind: str) -> None:
-    lake = make_lake(kind, data_inlining_row_limit=0)
+def test_merged_files_at_older_snapshots(make_lake: MakeLake) -> None:
+    lake = make_lake("duckdb", data_inlining_row_limit=0)
     lake.write(
         "CREATE TABLE t(a INTEGER)",
         *(f"INSERT INTO t SELECT i FROM range({n * 20}, {n * 20 + 20}) r(i)" for n in range(4)),
@@ -241,8 +240,7 @@ def test_a_frame_is_not_changed_by_later_snapshots(make_lake: MakeLake) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("kind", CATALOGS)
-def test_added_files_with_a_name_map(make_lake: MakeLake, kind: str, tmp_path: Path) -> None:
+def test_added_files_with_a_name_map(make_lake: MakeLake, tmp_path: Path) -> None:
     with duckdb.connect() as plain:
         plain.execute(
             "COPY (SELECT 1::TINYINT AS \"A\", {'Y': 5, 'X': 'q'} AS s, [{'k': 1}] AS l, 'more' AS extra) "
@@ -251,7 +249,7 @@ def test_added_files_with_a_name_map(make_lake: MakeLake, kind: str, tmp_path: P
         plain.execute(
             f"COPY (SELECT 7 AS a, 'a b/c%' AS part UNION ALL SELECT 8, NULL) TO '{tmp_path}/hive' (FORMAT parquet, PARTITION_BY part)"
         )
-    lake = make_lake(kind)
+    lake = make_lake("duckdb")
     lake.write(
         "CREATE TABLE t(a INTEGER, s STRUCT(x VARCHAR, y BIGINT), l STRUCT(k INTEGER)[], part VARCHAR)",
         "INSERT INTO t VALUES (3, {'x': 'i', 'y': 1}, [], 'p')",

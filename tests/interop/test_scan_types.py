@@ -13,7 +13,10 @@ from tests.scan.lakes import Lake, in_order
 
 pytestmark = pytest.mark.spark
 MakeLake = Callable[..., Lake]
-CATALOGS = ["duckdb", "sqlite", "postgres"]
+STORED = [
+    pytest.param("duckdb", False, id="files"),  # which are the same whatever the catalog is
+    *(pytest.param(kind, True, id=f"inlined-{kind}") for kind in ("duckdb", "sqlite", "postgres")),
+]
 
 VALUES = {
     "BOOLEAN": ["true", "false"],
@@ -62,8 +65,7 @@ def literal(type_: str, value: str) -> str:
     return f"CAST({value} AS {type_})"
 
 
-@pytest.mark.parametrize("inlined", [False, True], ids=["files", "inlined"])
-@pytest.mark.parametrize("kind", CATALOGS)
+@pytest.mark.parametrize(("kind", "inlined"), STORED)
 def test_scalars(make_lake: MakeLake, kind: str, inlined: bool) -> None:
     lake = make_lake(kind, data_inlining_row_limit=100 if inlined else 0)
     columns = [f"c{i} {type_}" for i, type_ in enumerate(VALUES)]
@@ -80,8 +82,7 @@ def test_scalars(make_lake: MakeLake, kind: str, inlined: bool) -> None:
     assert lake.check("t") > 0
 
 
-@pytest.mark.parametrize("inlined", [False, True], ids=["files", "inlined"])
-@pytest.mark.parametrize("kind", CATALOGS)
+@pytest.mark.parametrize(("kind", "inlined"), STORED)
 def test_nested(make_lake: MakeLake, kind: str, inlined: bool) -> None:
     lake = make_lake(kind, data_inlining_row_limit=100 if inlined else 0)
     columns: list[str] = []
