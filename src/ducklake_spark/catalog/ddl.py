@@ -18,7 +18,7 @@ from ducklake_spark.errors import (
 )
 from ducklake_spark.format import columns as cols
 from ducklake_spark.format import duckdb_sql
-from ducklake_spark.format.columns import RESERVED_NAMES, ColumnDef
+from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.edits import (
     ChangeColumns,
     CommentColumn,
@@ -285,7 +285,7 @@ def rename_table(tx: Transaction, table: TableDef, new_name: str) -> None:
 
 def _check_column_name(tx: Transaction, table: TableDef, name: str) -> None:
     check_name("column", name)
-    if fold(name) not in RESERVED_NAMES:
+    if fold(name) not in tx.store.format.reserved_names:
         return
     if tx.options.inlining_limit(schema_id=table.schema_id, table_id=table.table_id) > 0:
         raise InvalidInputError(
@@ -710,7 +710,7 @@ def _require_no_reserved_names(tx: Transaction, schema: SchemaDef | None, table:
         if schema is not None and table is None and each.schema_id != schema.schema_id:
             continue
         for column in each.columns:
-            if fold(column.name) in RESERVED_NAMES:
+            if fold(column.name) in tx.store.format.reserved_names:
                 raise InvalidInputError(
                     f'Cannot inline data: table "{each.name}" has a column "{column.name}", a name that is reserved '
                     "then. Rename the column, or set the option for other tables only."
