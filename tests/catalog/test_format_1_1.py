@@ -6,9 +6,11 @@ The judge is the extension of 1.0 all the same: a catalog that is taken back to 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import ducklake_spark
@@ -140,7 +142,7 @@ def test_a_migrated_lake_reads_as_before_and_is_written_to(
             lake.table_changes("t", 0, last).select("snapshot_id", "rowid", "change_type", "i", "s")
         )
         tags = lake.metadata("ducklake_view_column_tag").collect()
-        assert [(row["view_id"], row["end_snapshot"] is not None) for row in tags] == [(4, True), (77, False)]
+        assert {row["view_id"]: row["end_snapshot"] is not None for row in tags} == {4: True, 77: False}
         assert lake.metadata("ducklake_data_file").columns[-1] == "row_group_count"
         assert lake["t"].history().count() > 5
 
@@ -241,3 +243,59 @@ def test_the_extension_refuses_1_1(
     ducklake_spark.attach(uri, data_path=tmp_path / "data", ducklake_version="1.1").close()
     with pytest.raises(OracleError, match=r"1\.1"):
         oracle.attach(uri)
+
+
+# --- Partition transforms ---------------------------------------------------------------------------------------------
+
+BEFORE = (
+    datetime(1969, 12, 31, 23, 30),
+    datetime(1970, 1, 2, 1, tzinfo=timezone(timedelta(hours=2))),
+    date(1969, 12, 31),
+)
+AFTER = (datetime(2024, 5, 6, 7, 8), datetime(2024, 5, 6, 23, 59, tzinfo=timezone.utc), date(2024, 5, 6))
+WANTED = [("-1", "0", "-1"), ("476383", "19849", "652")]
+KEYS = ["epoch_hour(at)", "epoch_day(z)", "epoch_month(d)"]
+COLUMNS = {"at": "timestamp", "z": "timestamptz", "d": "date"}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("encoder", ["local", "spark"])
+def test_rows_are_partitioned_by_units_since_1970(encoder: str, spark: SparkSession, tmp_path: Path) -> None:
+    uri = f"ducklake:{tmp_path}/lake.ducklake"
+    with ducklake_spark.attach(uri, spark=spark, ducklake_version="1.1", data_inlining_row_limit=0) as lake:
+        lake.create_table("t", COLUMNS, partitioned_by=KEYS)
+        given = [BEFORE, AFTER, (None, None, None)]
+        typed = spark.createDataFrame(given, "at timestamp_ntz, z timestamp, d date")
+        lake["t"].insert(given if encoder == "local" else typed)
+        store = scope_of(lake).store
+        found: dict[int, list[str]] = {}
+        for file_id, value in store.query(
+            "SELECT data_file_id, partition_value FROM ducklake_file_partition_value ORDER BY 1, partition_key_index"
+        ):
+            found.setdefault(file_id, []).append(value)
+        assert sorted(map(tuple, found.values()), key=str) == sorted([*WANTED, (None,) * 3], key=str)
+        paths = [path for (path,) in store.query("SELECT path FROM ducklake_data_file")]
+        assert any("epoch_hour=-1/epoch_day=0/epoch_month=-1/" in path for path in paths)
+        assert mine(lake.table("t").select("at", "d")) == sorted(str((row[0], row[2])) for row in given)
+        assert lake.sql("SELECT * FROM t WHERE at > '2000-01-01'").count() == 1
+        assert "epoch_day" in str(lake.sql("SHOW CREATE TABLE t").collect())
+
+
+def test_nanoseconds_are_floored_and_other_types_refused(tmp_path: Path) -> None:
+    nanos = pa.array([-100, 1_000_000_000_000_000_100], pa.timestamp("ns"))
+    with ducklake_spark.attach(
+        f"ducklake:{tmp_path}/lake.ducklake", ducklake_version="1.1", data_inlining_row_limit=0
+    ) as lake:
+        lake.create_table("t", {"n": "timestamp_ns"}, partitioned_by=["epoch_hour(n)"])
+        lake["t"].insert(pa.table({"n": nanos}))
+        values = scope_of(lake).store.query(
+            "SELECT partition_value FROM ducklake_file_partition_value ORDER BY 1"
+        )
+        assert values == [("-1",), ("277777",)]
+        with pytest.raises(InvalidInputError, match="only dates and times have a epoch_day"):
+            lake.create_table("u", {"i": "int"}, partitioned_by=["epoch_day(i)"])
+    with (
+        ducklake_spark.attach(f"ducklake:{tmp_path}/old.ducklake") as lake,
+        pytest.raises(InvalidInputError, match=r"format 1\.0, and \"epoch_day\" came with 1\.1"),
+    ):
+        lake.create_table("u", {"i": "date"}, partitioned_by=["epoch_day(i)"])

@@ -234,7 +234,7 @@ def create_table(
     )
     for spec in specs:
         table = _with_column(tx, table, None, *spec)
-    keys = parse_keys(_texts("partitioned_by", partitioned_by), table.columns, name)
+    keys = parse_keys(_texts("partitioned_by", partitioned_by), table.columns, name, tx.store.format)
     sort_keys = _sort_keys(tx, table, _texts("sorted_by", sorted_by))
     if found is not None:
         tx.apply(DropTable(found))
@@ -540,7 +540,7 @@ def comment_view(tx: Transaction, view: ViewDef, comment: str | None) -> None:
 
 def set_partitioned_by(tx: Transaction, table: TableDef, texts: Sequence[str]) -> None:
     """ALTER TABLE SET PARTITIONED BY; nothing happens when the keys are the same."""
-    keys = parse_keys(_texts("set_partitioned_by()", texts), table.columns, table.name)
+    keys = parse_keys(_texts("set_partitioned_by()", texts), table.columns, table.name, tx.store.format)
     if not keys:
         raise InvalidInputError(
             f'Cannot partition table "{table.name}" by nothing: give a key, or call reset_partitioned_by().'
