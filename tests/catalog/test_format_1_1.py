@@ -299,3 +299,18 @@ def test_nanoseconds_are_floored_and_other_types_refused(tmp_path: Path) -> None
         pytest.raises(InvalidInputError, match=r"format 1\.0, and \"epoch_day\" came with 1\.1"),
     ):
         lake.create_table("u", {"i": "date"}, partitioned_by=["epoch_day(i)"])
+
+
+def test_a_type_that_is_not_read_yet(tmp_path: Path) -> None:
+    with ducklake_spark.attach(f"ducklake:{tmp_path}/lake.ducklake", ducklake_version="1.1") as lake:
+        lake.create_table("t", {"n": "timestamp_ns"})
+        lake.create_table("u", {"i": "int"})
+        with scope_of(lake).store.begin() as session:
+            session.execute(
+                "UPDATE ducklake_column SET column_type = 'timestamptz_ns' WHERE column_name = 'n'"
+            )
+    with ducklake_spark.attach(f"ducklake:{tmp_path}/lake.ducklake") as lake:
+        assert lake.tables() == ["main.t", "main.u"]
+        lake["u"].insert([(1,)])
+        with pytest.raises(InvalidInputError, match=r"timestamptz_ns.*format 1\.1.*not read"):
+            lake["t"].insert([(None,)])
