@@ -2,6 +2,7 @@
 
 VENV   := .venv
 OLDEST := .venvs/pyspark-4.0
+DUCKDB2 := .venvs/duckdb-2
 BIN    := $(VENV)/bin
 # More arguments for pytest or for a script, as in: make test ARGS='-k oracle'
 ARGS   ?=
@@ -16,7 +17,7 @@ BY_FILE   = --dist loadfile --no-loadscope-reorder
 OR_NONE   = || [ $$? -eq 5 ]
 
 .DEFAULT_GOAL := help
-.PHONY: browser lock release test-fast test-docs docs-serve bench-add-files bench-first bench-maintenance bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest lint format types docs bench-catalog clean
+.PHONY: browser lock release test-fast test-docs docs-serve bench-add-files bench-first bench-maintenance bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 lint format types docs bench-catalog clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -30,6 +31,9 @@ $(VENV)/.stamp: pyproject.toml requirements-dev.lock
 
 $(OLDEST)/.stamp: pyproject.toml requirements-dev.lock
 	@scripts/venv $(OLDEST) 'pyspark==4.0.2'
+
+$(DUCKDB2)/.stamp: $(VENV)/.stamp
+	@scripts/venv-duckdb $(DUCKDB2) $(VENV) '==2.0.*'
 
 java: ## Find Java 17 or 21, or install it
 	@scripts/java >/dev/null
@@ -60,6 +64,13 @@ OLDEST_TESTS := tests/scan tests/sql/test_queries.py tests/sql/test_dml.py tests
   $(addprefix tests/interop/test_,scan_rows.py scan_types.py scan_evolution.py insert_twins.py rowlevel_twins.py)
 test-oldest: $(OLDEST)/.stamp java ## Run the Spark tests on the oldest PySpark
 	$(call PYTEST,$(OLDEST)) -n $(JOBS) $(BY_FILE) -m spark -k 'not sqlite and not postgres and not mysql' $(OLDEST_TESTS) $(ARGS) $(OR_NONE)
+
+# DuckDB as our library: catalog files, encoders, casts. The extension exists for 1.5 only, and runs in a process of its own.
+DUCKDB2_TESTS := tests/format $(addprefix tests/catalog/test_,create.py duckdb_releases.py file_locks.py format_1_1.py) \
+  $(addprefix tests/write/test_,types.py values.py inlined_changes.py) $(addprefix tests/interop/test_,insert_twins.py scan_types.py)
+test-duckdb2: $(DUCKDB2)/.stamp java ## Run the tests of what DuckDB does for us on DuckDB 2
+	DUCKLAKE_SPARK_ORACLE_PYTHON="$(abspath $(VENV))/bin/python" $(call PYTEST,$(DUCKDB2)) -n $(JOBS) $(BY_FILE) \
+		-k 'not postgres and not mysql' $(DUCKDB2_TESTS) $(ARGS) $(OR_NONE)
 
 lint: venv ## Check style, format, types, and which room knows which
 	$(BIN)/ruff check .

@@ -188,8 +188,8 @@ def test_a_half_created_catalog(kind: str, make_location: Callable[[str], str], 
 
 @pytest.mark.parametrize(
     ("kind", "version"),
-    [("sqlite", version) for version in ("0.1", "0.2", "0.3", "0.4", "1.1-dev1")]
-    + [(kind, version) for kind in ("duckdb", "postgres", "mysql") for version in ("0.3", "1.1-dev1")],
+    [("sqlite", version) for version in ("0.1", "0.2", "0.3", "0.4", "1.2-dev1")]
+    + [(kind, version) for kind in ("duckdb", "postgres", "mysql") for version in ("0.3", "1.2-dev1")],
 )
 def test_other_format_versions_are_named_and_left_alone(
     kind: str, version: str, make_location: Callable[[str], str], tmp_path: Path
@@ -205,7 +205,7 @@ def test_other_format_versions_are_named_and_left_alone(
     way_out = "automatic_migration=True" if version < "1" else "A newer ducklake-spark"
     for parameters in ({}, {"read_only": True}, *([{"automatic_migration": True}] if version > "1" else [])):
         with pytest.raises(
-            CatalogVersionError, match=rf"{version}; this package reads and writes 1\.0.*{way_out}"
+            CatalogVersionError, match=rf"{version}; this package reads and writes 1\.0 and 1\.1\..*{way_out}"
         ):
             attach(uri, **parameters)
     store = open_store(parse_location(uri))

@@ -182,7 +182,7 @@ def test_many_creators_make_one_lake(location: str) -> None:
         store.close()
 
 
-@pytest.mark.parametrize("version", ["0.1", "0.2", "0.3", "0.4", "1.1", "2.0-dev1"])
+@pytest.mark.parametrize("version", ["0.1", "0.2", "0.3", "0.4", "1.2", "2.0-dev1"])
 def test_other_versions_are_named(version: str, make_location: Callable[[str], str]) -> None:
     store = open_store(parse_location(make_location("sqlite")))
     create(store)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -309,7 +310,11 @@ def test_a_forked_child_neither_writes_nor_closes(end: str, location: str, tmp_p
     done = subprocess.run(
         [sys.executable, "-c", _FORK, location, data, end], capture_output=True, text=True, timeout=60
     )
-    assert (done.stdout, done.stderr, done.returncode) == ("3\n", "", 0)
+    # DuckDB 2 reports, to no harm, what the child leaves alone.
+    said = [
+        line for line in done.stderr.splitlines() if not re.match("nanobind: | - |See https://nanobind", line)
+    ]
+    assert (done.stdout, said, done.returncode) == ("3\n", [], 0)
     with ducklake_spark.attach(location) as lake:
         assert rows(lake) == [1, 3]
 

@@ -27,7 +27,10 @@ def test_an_old_lake_is_refused_with_both_versions_and_the_way_out(
 ) -> None:
     uri = make_location("sqlite")
     build(version, uri, tmp_path)
-    with pytest.raises(CatalogVersionError, match=rf"{version}; this .* 1\.0\..*automatic_migration=True"):
+    with pytest.raises(
+        CatalogVersionError,
+        match=rf"{version}; this .* 1\.0 and 1\.1\..*automatic_migration=True to bring it to 1\.0",
+    ):
         ducklake_spark.attach(uri)
 
 

@@ -72,7 +72,7 @@ def twins(tmp_path: Path) -> tuple[str, str, str]:
 def frame_of(spark: SparkSession, sql: str) -> Any:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        found = connection.execute(sql).to_arrow_table()
+        found = connection.sql(sql).to_arrow_table()
     return spark.createDataFrame(found).coalesce(1)
 
 

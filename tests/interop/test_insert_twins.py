@@ -53,7 +53,7 @@ def twins(tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> tuple[st
 def rows_of(sql: str) -> Any:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        return connection.execute(sql).to_arrow_table()
+        return connection.sql(sql).to_arrow_table()
 
 
 def attach(uri: str, data_path: str, spark: SparkSession) -> Lake:

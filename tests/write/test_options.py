@@ -153,7 +153,7 @@ def written(
         table.set_option(key, value)
     if encoder == "local":
         with duckdb.connect() as connection:
-            table.insert(connection.execute(SELECT.format(rows)).to_arrow_table())
+            table.insert(connection.sql(SELECT.format(rows)).to_arrow_table())
     else:
         frame = lake.spark.range(0, rows, 1, 4).selectExpr(
             "id AS a", "sha1(string(id)) AS b", "int(id * 7919 % 4) AS k"

@@ -82,7 +82,7 @@ def select(type_: str, values: list[str]) -> str:
 def arrow(sql: str) -> Any:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        return connection.execute(sql).to_arrow_table()
+        return connection.sql(sql).to_arrow_table()
 
 
 def rows(catalog: catalogs.Catalog, table: str, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:

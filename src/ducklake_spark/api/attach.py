@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.api.lake import Lake
-from ducklake_spark.catalog.create import OLD_VERSIONS, VERSION, CatalogState, initialize, inspect
+from ducklake_spark.catalog.create import CatalogState, initialize, inspect
 from ducklake_spark.catalog.location import Location, attach_string, default_name, parse_location
 from ducklake_spark.catalog.migrate import migrate
 from ducklake_spark.catalog.open import open_store
@@ -19,6 +19,7 @@ from ducklake_spark.catalog.secrets import DEFAULT, lake_secret, secret_name, se
 from ducklake_spark.catalog.snapshot import Cache, snapshot_at_time, snapshot_at_version
 from ducklake_spark.catalog.store import Store
 from ducklake_spark.catalog.transaction import RetryPolicy
+from ducklake_spark.catalog.upgrade import upgrade
 from ducklake_spark.engine import lakes
 from ducklake_spark.engine.scope import LakeConfig, Scope
 from ducklake_spark.engine.times import Timestamp, micros_of
@@ -32,6 +33,7 @@ from ducklake_spark.errors import (
 from ducklake_spark.format.objects import Snapshot
 from ducklake_spark.format.options import normalize_option
 from ducklake_spark.format.paths import normalize_data_path
+from ducklake_spark.format.versions import FORMAT_1_0, FORMATS, OLD_VERSIONS, LakeFormat
 from ducklake_spark.storage import require_writable
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ class _Request:
     create: bool
     is_shared: bool
     migrate: bool = False
+    format: LakeFormat | None = None
 
 
 def attach(
@@ -69,6 +72,7 @@ def attach(
     snapshot_time: Timestamp | None = None,
     create_if_not_exists: bool | None = None,
     automatic_migration: bool = False,
+    ducklake_version: str | None = None,
     busy_timeout: int = 5000,
     read_only: bool = False,
     max_retry_count: int = 10,
@@ -108,8 +112,9 @@ def attach(
         snapshot_time: Read-only, at the newest snapshot not younger than this.
         create_if_not_exists: Whether to create a lake; by default yes, unless read-only, or in a DuckDB or SQLite
             file that holds tables of something else.
-        automatic_migration: Bring a lake of format 0.1 to 0.4 to 1.0, as the extension does. Older versions of the
-            extension cannot open it then.
+        automatic_migration: Bring a lake of format 0.1 to 0.4 to 1.0, as the extension does, and one of 1.0 to
+            `ducklake_version`. Older versions of the extension cannot open it then.
+        ducklake_version: The format of a new lake, "1.0" or "1.1"; by default 1.0, which DuckDB 1.5 opens too.
         busy_timeout: How long to wait for another writer, in milliseconds (SQLite, MySQL).
         read_only: Refuse every change.
         max_retry_count: How often a commit is tried when others commit at the same time.
@@ -142,6 +147,7 @@ def attach(
                 "metadata_schema": metadata_schema,
                 "metadata_catalog": metadata_catalog,
                 "metadata_path": metadata_path,
+                "ducklake_version": ducklake_version,
             },
         }
     )
@@ -193,7 +199,14 @@ def attach(
     )
     try:
         request = _Request(
-            location, given_path, override_data_path, encrypted, create, bool(is_shared), automatic_migration
+            location,
+            given_path,
+            override_data_path,
+            encrypted,
+            create,
+            bool(is_shared),
+            automatic_migration,
+            _wanted_format(ducklake_version),
         )
         state = _inspect_or_create(store, request)
         attached: dict[str, str] = {}
@@ -341,19 +354,15 @@ def _location(uri: str, metadata_path: str | None, parameters: Mapping[str, str]
 
 def _inspect_or_create(store: Store, request: _Request) -> CatalogState:
     if request.migrate:
-        state = inspect(store, versions=(VERSION, *OLD_VERSIONS))
-        if state.version in OLD_VERSIONS:
-            if store.read_only:
-                raise ReadOnlyError(
-                    f"The lake {store.display} has format version {state.version}, and a read-only attach does not "
-                    f"migrate it to {VERSION}. Attach it once without read_only, snapshot_version and snapshot_time."
-                )
-            try:
-                migrate(store)
-            except store.driver_errors as error:
-                raise store.translated(error) from error
+        _migrate(store, request.format or FORMAT_1_0)
     state = inspect(store)
     if state.exists:
+        if request.format not in (None, store.format):
+            raise InvalidInputError(
+                f"ducklake_version {request.format.version} contradicts the lake at {store.display}, which has format "
+                f"version {state.version}. Leave the parameter out"
+                + (", or add automatic_migration=True." if store.format is FORMAT_1_0 else ".")
+            )
         return state
     if not request.create:
         raise NotADuckLakeError(
@@ -371,8 +380,44 @@ def _inspect_or_create(store: Store, request: _Request) -> CatalogState:
             raise _no_data_path(store.display)
         path = normalize_data_path(os.path.abspath(request.location.path) + ".files")
     require_writable(path)
-    initialize(store, data_path=path, encrypted=bool(request.encrypted), created_by=CREATED_BY)
+    initialize(
+        store,
+        data_path=path,
+        encrypted=bool(request.encrypted),
+        created_by=CREATED_BY,
+        lake_format=request.format or FORMAT_1_0,
+    )
     return inspect(store)
+
+
+def _wanted_format(version: str | None) -> LakeFormat | None:
+    if version is None:
+        return None
+    found = {each.version: each for each in FORMATS}.get(version)
+    if found is None:
+        known = " or ".join(f'"{each.version}"' for each in FORMATS)
+        raise InvalidInputError(f"ducklake_version takes {known}, not {version!r}.")
+    return found
+
+
+def _migrate(store: Store, wanted: LakeFormat) -> None:
+    """Brings the lake to a format, if it has an older one."""
+    state = inspect(store, versions=OLD_VERSIONS)
+    is_old = state.version in OLD_VERSIONS
+    if not is_old and not (state.exists and store.format is FORMAT_1_0 and wanted is not FORMAT_1_0):
+        return
+    if store.read_only:
+        raise ReadOnlyError(
+            f"The lake {store.display} has format version {state.version}, and a read-only attach does not "
+            f"migrate it to {wanted.version}. Attach it once without read_only, snapshot_version and snapshot_time."
+        )
+    try:
+        if is_old:
+            migrate(store)
+        if wanted is not FORMAT_1_0:
+            upgrade(store, wanted)
+    except store.driver_errors as error:
+        raise store.translated(error) from error
 
 
 def _counted(tables: int) -> str:

@@ -9,12 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import CatalogVersionError, NotADuckLakeError
+from ..format.versions import FORMAT_1_0, FORMATS, OLD_VERSIONS, LakeFormat, format_of
 from .store import Failure, Row, Session, Store
-from .tables import TABLES
+from .tables import TABLES, insert_columns, tables_of
 
-VERSION = "1.0"
-OLD_VERSIONS = ("0.1", "0.2", "0.3-dev1", "0.3", "0.4-dev1", "0.4")
-"""Formats that `migrate` brings to 1.0."""
 _ATTEMPTS = 5
 
 
@@ -34,11 +32,13 @@ class CatalogState:
         return self.options.get("version")
 
 
-def inspect(store: Store, *, versions: Sequence[str] = (VERSION,)) -> CatalogState:
+def inspect(store: Store, *, versions: Sequence[str] = ()) -> CatalogState:
     """What the database of a store holds. A database with only other people's tables holds no lake, and may get one.
 
+    The store knows the format of its lake afterwards. Versions that are asked for are told, although they have none.
+
     Raises:
-        CatalogVersionError: The lake has none of the format versions that are asked for.
+        CatalogVersionError: The lake has a version that is neither read and written nor asked for.
         NotADuckLakeError: Some tables of a lake are there, and others are missing.
     """
     names = store.table_names()
@@ -47,10 +47,12 @@ def inspect(store: Store, *, versions: Sequence[str] = (VERSION,)) -> CatalogSta
     rows = store.query("SELECT * FROM ducklake_metadata") if "ducklake_metadata" in names else []
     options = _global_options(rows)
     version = options.get("version")
-    if version is not None and version not in versions:
+    found = format_of(version)
+    if version is not None and found is None and version not in versions:
         raise CatalogVersionError(_version_text(store, version))
-    missing = [table for table in TABLES if table not in names]
-    if version == VERSION and missing:
+    store.format = found or FORMAT_1_0
+    missing = [table for table in tables_of(store.format) if table not in names]
+    if found is not None and missing:
         raise NotADuckLakeError(
             f"The catalog {store.display} holds only part of a lake: {', '.join(missing)} missing. Restore the "
             "database from a backup, or create the lake in an empty one."
@@ -68,7 +70,14 @@ def inspect(store: Store, *, versions: Sequence[str] = (VERSION,)) -> CatalogSta
     return CatalogState(exists=True, options=options)
 
 
-def initialize(store: Store, *, data_path: str, encrypted: bool, created_by: str) -> bool:
+def initialize(
+    store: Store,
+    *,
+    data_path: str,
+    encrypted: bool,
+    created_by: str,
+    lake_format: LakeFormat = FORMAT_1_0,
+) -> bool:
     """Makes a new lake as the extension does on that database.
 
     Args:
@@ -76,6 +85,7 @@ def initialize(store: Store, *, data_path: str, encrypted: bool, created_by: str
         data_path: As it is stored: with a trailing slash.
         encrypted: Whether data files are encrypted.
         created_by: The program that made the lake, for people who wonder.
+        lake_format: The format that it has.
 
     Returns:
         False when another process made the lake in the meantime: attach to that one.
@@ -84,14 +94,14 @@ def initialize(store: Store, *, data_path: str, encrypted: bool, created_by: str
         NotADuckLakeError, CatalogVersionError: As `inspect()`.
     """
     options = {
-        "version": VERSION,
+        "version": lake_format.version,
         "created_by": created_by,
         "data_path": data_path,
         "encrypted": "true" if encrypted else "false",
     }
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            made = _create(store, options)
+            made = _create(store, options, lake_format)
         except store.driver_errors as error:
             store.forget_connections()
             if inspect(store).exists:  # by the extension, which takes no lock of ours
@@ -105,7 +115,7 @@ def initialize(store: Store, *, data_path: str, encrypted: bool, created_by: str
     raise AssertionError("unreachable")
 
 
-def _create(store: Store, options: Mapping[str, str]) -> bool:
+def _create(store: Store, options: Mapping[str, str], lake_format: LakeFormat) -> bool:
     with store.begin() as session:
         if store.creation_lock_sql is not None:
             session.query(store.creation_lock_sql)
@@ -113,7 +123,7 @@ def _create(store: Store, options: Mapping[str, str]) -> bool:
             return False
         present = store.table_names()  # not empty only where a crash can leave some
         store.create_schema(session)
-        for table in TABLES.values():
+        for table in tables_of(lake_format).values():
             if table.name not in present:
                 columns = [(column.name, column.type) for column in table.columns]
                 session.create_table(store.create_table_sql(table.name, columns))
@@ -123,7 +133,8 @@ def _create(store: Store, options: Mapping[str, str]) -> bool:
 
 def _first_rows(store: Store, session: Session, options: Mapping[str, str]) -> None:
     session.insert("ducklake_metadata", [(key, value, None, None) for key, value in options.items()])
-    session.execute(f"INSERT INTO ducklake_snapshot VALUES (0, {store.now_sql}, 0, 1, 0)")
+    columns = insert_columns("ducklake_snapshot", 5)
+    session.execute(f"INSERT INTO ducklake_snapshot{columns} VALUES (0, {store.now_sql}, 0, 1, 0)")
     session.insert("ducklake_snapshot_changes", [(0, 'created_schema:"main"', None, None, None)])
     session.insert("ducklake_schema", [(0, str(uuid.uuid4()), 0, None, "main", "main/", True)])
 
@@ -143,10 +154,11 @@ def _has_snapshots(store: Store, names: set[str]) -> bool:
 
 
 def _version_text(store: Store, version: str) -> str:
-    text = f"The lake {store.display} has format version {version}; this package reads and writes {VERSION}."
+    known = " and ".join(each.version for each in FORMATS)
+    text = f"The lake {store.display} has format version {version}; this package reads and writes {known}."
     if version in OLD_VERSIONS:
         return (
-            f"{text} Attach it with automatic_migration=True to bring it to {VERSION}; older versions of DuckDB's "
-            "extension cannot open it then."
+            f"{text} Attach it with automatic_migration=True to bring it to {FORMAT_1_0.version}; older versions of "
+            "DuckDB's extension cannot open it then."
         )
     return f"{text} A newer ducklake-spark may know it."

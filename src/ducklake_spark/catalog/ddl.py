@@ -18,7 +18,7 @@ from ducklake_spark.errors import (
 )
 from ducklake_spark.format import columns as cols
 from ducklake_spark.format import duckdb_sql
-from ducklake_spark.format.columns import RESERVED_NAMES, ColumnDef
+from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.edits import (
     ChangeColumns,
     CommentColumn,
@@ -234,7 +234,7 @@ def create_table(
     )
     for spec in specs:
         table = _with_column(tx, table, None, *spec)
-    keys = parse_keys(_texts("partitioned_by", partitioned_by), table.columns, name)
+    keys = parse_keys(_texts("partitioned_by", partitioned_by), table.columns, name, tx.store.format)
     sort_keys = _sort_keys(tx, table, _texts("sorted_by", sorted_by))
     if found is not None:
         tx.apply(DropTable(found))
@@ -285,7 +285,7 @@ def rename_table(tx: Transaction, table: TableDef, new_name: str) -> None:
 
 def _check_column_name(tx: Transaction, table: TableDef, name: str) -> None:
     check_name("column", name)
-    if fold(name) not in RESERVED_NAMES:
+    if fold(name) not in tx.store.format.reserved_names:
         return
     if tx.options.inlining_limit(schema_id=table.schema_id, table_id=table.table_id) > 0:
         raise InvalidInputError(
@@ -540,7 +540,7 @@ def comment_view(tx: Transaction, view: ViewDef, comment: str | None) -> None:
 
 def set_partitioned_by(tx: Transaction, table: TableDef, texts: Sequence[str]) -> None:
     """ALTER TABLE SET PARTITIONED BY; nothing happens when the keys are the same."""
-    keys = parse_keys(_texts("set_partitioned_by()", texts), table.columns, table.name)
+    keys = parse_keys(_texts("set_partitioned_by()", texts), table.columns, table.name, tx.store.format)
     if not keys:
         raise InvalidInputError(
             f'Cannot partition table "{table.name}" by nothing: give a key, or call reset_partitioned_by().'
@@ -710,7 +710,7 @@ def _require_no_reserved_names(tx: Transaction, schema: SchemaDef | None, table:
         if schema is not None and table is None and each.schema_id != schema.schema_id:
             continue
         for column in each.columns:
-            if fold(column.name) in RESERVED_NAMES:
+            if fold(column.name) in tx.store.format.reserved_names:
                 raise InvalidInputError(
                     f'Cannot inline data: table "{each.name}" has a column "{column.name}", a name that is reserved '
                     "then. Rename the column, or set the option for other tables only."

@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 
 from ..errors import CatalogConnectionError, NotADuckLakeError
+from ..format.duckdb_library import NO_THREADS
 from ..format.duckdb_sql import literal
 from ..format.types import DUCKDB_NAMES, text_literal
 from .duckdb_file import DatabaseFile, LockLostError, acquire
@@ -19,6 +20,7 @@ from .file_lock import held, identity
 from .location import Location
 from .pool import PooledStore, WriteSession, formatted, never_destroy, quoted, values_sql
 from .store import Failure, Query, Row, Session
+from .tables import insert_columns
 
 _ARROW_ROWS = 50
 _INLINED = {**DUCKDB_NAMES, "timestamp_us": "TIMESTAMP"}
@@ -59,7 +61,7 @@ _CONFIG: dict[str, Any] = {
     # The extension makes its files so; inlined VARIANT columns need it.
     "storage_compatibility_version": "v1.5.0",
     # Handing a query of half a millisecond from thread to thread costs a quarter of it.
-    "threads": 1,
+    **NO_THREADS,
 }
 
 
@@ -74,7 +76,9 @@ class DuckDBSession(WriteSession["duckdb.DuckDBPyConnection"]):
         if not rows:
             return
         if len(rows) <= _ARROW_ROWS and (values := _literals(rows)):
-            self.connection.execute(f"INSERT INTO {quoted(table)} VALUES {values}")
+            self.connection.execute(
+                f"INSERT INTO {quoted(table)}{insert_columns(table, len(rows[0]))} VALUES {values}"
+            )
             return
         if self._insert_arrow(table, rows):
             return
@@ -93,7 +97,8 @@ class DuckDBSession(WriteSession["duckdb.DuckDBPyConnection"]):
         batch = pyarrow.table(columns, names=[f"c{number}" for number in range(len(columns))])
         self.connection.register("ducklake_spark_rows", batch)
         try:
-            self.connection.execute(f"INSERT INTO {quoted(table)} FROM ducklake_spark_rows")
+            names = insert_columns(table, len(columns))
+            self.connection.execute(f"INSERT INTO {quoted(table)}{names} FROM ducklake_spark_rows")
         finally:
             with suppress(duckdb.TransactionException):  # the rows were refused: that is what is to be told
                 self.connection.unregister("ducklake_spark_rows")
@@ -138,6 +143,10 @@ class _Memory:
 class DuckDBStore(PooledStore["duckdb.DuckDBPyConnection"]):
     kind = "duckdb"
     now_sql = "now()"
+    columns_sql = (
+        "SELECT column_name FROM information_schema.columns WHERE table_name = ? AND table_schema = current_schema() "
+        "AND table_catalog = current_database() ORDER BY ordinal_position"
+    )
     latest_sql = (
         "SELECT max(snapshot_id), epoch_us(arg_max(snapshot_time, snapshot_id)), arg_max(schema_version, snapshot_id), "
         "arg_max(next_catalog_id, snapshot_id), arg_max(next_file_id, snapshot_id) FROM ducklake_snapshot"

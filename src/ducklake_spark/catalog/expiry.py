@@ -18,7 +18,7 @@ from ducklake_spark.catalog.lake_files import Folders, still_named, table_folder
 from ducklake_spark.catalog.pool import quoted
 from ducklake_spark.catalog.snapshot import described_sql
 from ducklake_spark.catalog.store import CommitOutcomeUnknown, Failure, Row, Session, Store
-from ducklake_spark.catalog.tables import TABLES
+from ducklake_spark.catalog.tables import ALL_TABLES
 from ducklake_spark.catalog.transaction import RetryPolicy
 from ducklake_spark.errors import CatalogConnectionError, RetryLimitError
 from ducklake_spark.format import paths
@@ -149,7 +149,8 @@ class _Expiry:
         dropped = self._inlined_tables(dead)
         for table in _OF_TABLES:
             _delete_in(session, table, "table_id", dead)
-        for table in _OF_SNAPSHOTS:
+        tags = ("ducklake_view_column_tag",) if self.store.format.has_view_column_tags else ()
+        for table in (*_OF_SNAPSHOTS, *tags):
             session.execute(f"DELETE FROM {table} WHERE {_UNREACHABLE}")
         for table, whole, key in _PARTS:
             session.execute(
@@ -223,7 +224,7 @@ class _Expiry:
                 f"SELECT table_name FROM ducklake_inlined_data_tables WHERE {condition}"
             )
             names += [str(name) for (name,) in rows if str(name).startswith(_INLINED)]
-        return [name for name in names if name not in TABLES]
+        return [name for name in names if name not in ALL_TABLES]
 
 
 def _drop(run: Callable[[str], None], names: Iterable[str]) -> None:

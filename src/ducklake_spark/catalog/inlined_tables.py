@@ -61,12 +61,16 @@ def _with_rows(store: Store, names: Sequence[str], snapshot_id: int) -> dict[str
     for start in range(0, len(names), _UNION):
         some = names[start : start + _UNION]
         counted = " UNION ALL ".join(
-            f"SELECT {number} AS place, (SELECT count(*) FROM {quote(name)} WHERE begin_snapshot <= ?) AS found"
+            f"SELECT {number} AS place, (SELECT count(*) FROM {quote(name)} WHERE {_begin(store, name)} <= ?) AS found"
             for number, name in enumerate(some, start)
         )
         queries.append((counted, [snapshot_id] * len(some)))
     answers = store.query_many(queries) if queries else []
     return {names[int(place)]: int(count) for rows in answers for place, count in rows if int(count)}
+
+
+def _begin(store: Store, name: str) -> str:
+    return "begin_snapshot" if name.startswith(_DELETES) else store.inlined_columns(name).begin
 
 
 def drop_superseded(store: Store, table_ids: Collection[int]) -> None:

@@ -212,7 +212,11 @@ def sizes(
     )
     wanted = [(int(i), name) for i, name in inlined if some is None or int(i) in some]
     inlined_rows = _counts(
-        store, [(i, f'SELECT count(*) FROM "{name}" WHERE {LIVE}', at) for i, name in wanted]
+        store,
+        [
+            (i, f'SELECT count(*) FROM "{name}" WHERE {store.inlined_columns(name).live}', at)
+            for i, name in wanted
+        ],
     )
     inlined_deletes = _counts(
         store,

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..errors import CatalogError
-from .create import OLD_VERSIONS, VERSION, version_of
+from ..format.versions import FORMAT_1_0, OLD_VERSIONS
+from .create import version_of
 from .pool import quoted
 from .store import Session, Store
 from .tables import TABLES
@@ -144,17 +145,7 @@ class _Migration:
         self.session.create_table(sql)
 
     def _columns(self, table: str) -> list[str]:
-        if self.store.kind == "sqlite":
-            rows = self.session.query("SELECT name FROM pragma_table_info(?) ORDER BY cid", (table,))
-        else:
-            here = "DATABASE()" if self.store.kind == "mysql" else "current_schema()"
-            also = " AND table_catalog = current_database()" if self.store.kind == "duckdb" else ""
-            rows = self.session.query(
-                f"SELECT column_name FROM information_schema.columns WHERE table_name = ? AND table_schema = {here}"
-                f"{also} ORDER BY ordinal_position",
-                (table,),
-            )
-        return [str(row[0]) for row in rows]
+        return [str(row[0]) for row in self.session.query(self.store.columns_sql, (table,))]
 
     # Rows
 
@@ -166,7 +157,7 @@ class _Migration:
             self._name_partition_columns()
         if self.version in _WITHOUT_TABLES:
             self._tell_schema_versions()
-        self.session.execute("UPDATE ducklake_metadata SET value = ? WHERE \"key\" = 'version'", (VERSION,))
+        set_version(self.session, FORMAT_1_0.version)
 
     def _name_partition_columns(self) -> None:
         """Partition keys named a column by its place among the columns, and name it by its id now."""
@@ -214,6 +205,11 @@ class _Migration:
         tables = self.session.query("SELECT table_id, begin_snapshot, end_snapshot FROM ducklake_table")
         self.session.execute("DELETE FROM ducklake_schema_versions WHERE table_id IS NULL")
         self.session.insert("ducklake_schema_versions", sorted(set(_by_table(versions, tables))))
+
+
+def set_version(session: Session, version: str) -> None:
+    """Says which format the catalog has from now on."""
+    session.execute("UPDATE ducklake_metadata SET value = ? WHERE \"key\" = 'version'", (version,))
 
 
 def _by_table(

@@ -20,7 +20,7 @@ from ..errors import CatalogConnectionError, CatalogError, InvalidInputError, Mi
 from .location import Location
 from .pool import PooledStore, WriteSession, formatted, quoted
 from .store import CommitOutcomeUnknown, Failure, Query, Row, Session
-from .tables import TABLES
+from .tables import ALL_TABLES, insert_columns
 
 try:
     import pymysql
@@ -116,8 +116,9 @@ class MySQLSession(WriteSession[Connection]):
         self._write(_text(sql, params))
 
     def insert(self, table: str, rows: Sequence[Row]) -> None:
+        names = insert_columns(table, len(rows[0])) if rows else ""
         for values in _bundles(rows):
-            self._write(f"INSERT INTO {quoted(table)} VALUES {values}")
+            self._write(f"INSERT INTO {quoted(table)}{names} VALUES {values}")
 
     def _write(self, statement: str) -> None:
         if not self._begun:
@@ -153,7 +154,7 @@ class MySQLSession(WriteSession[Connection]):
             self._created.append(name)
 
     def _replaceable(self, name: str) -> bool:
-        if name in TABLES:
+        if name in ALL_TABLES:
             return False
         registered = _execute(
             self.connection, "SELECT 1 FROM ducklake_inlined_data_tables WHERE table_name = ?", [name]
@@ -166,7 +167,7 @@ class MySQLSession(WriteSession[Connection]):
     def rollback(self) -> None:
         _execute(self.connection, "ROLLBACK")
         for name in self._created:
-            if name not in TABLES:
+            if name not in ALL_TABLES:
                 _execute(self.connection, f"DROP TABLE IF EXISTS {quoted(name)}")
 
     def finish(self) -> None:
@@ -177,6 +178,10 @@ class MySQLStore(PooledStore[Connection]):
     kind = "mysql"
     needs_marker = True
     now_sql = "UTC_TIMESTAMP(6)"
+    columns_sql = (
+        "SELECT column_name FROM information_schema.columns WHERE table_name = ? AND table_schema = DATABASE() "
+        "ORDER BY ordinal_position"
+    )
     types = {  # noqa: RUF012  # a constant
         "BIGINT": "BIGINT", "VARCHAR": _TEXT, "BOOLEAN": "BOOLEAN", "UUID": _TEXT, "TIMESTAMPTZ": "DATETIME(6)",
     }  # fmt: skip
@@ -232,7 +237,7 @@ class MySQLStore(PooledStore[Connection]):
             [self._schema],
         )
         for table, column in columns:
-            if table in TABLES:
+            if table in ALL_TABLES:
                 _execute(connection, f"ALTER TABLE {quoted(table)} MODIFY {quoted(column)} DATETIME(6)")
         narrow = _execute(
             connection,
@@ -241,10 +246,10 @@ class MySQLStore(PooledStore[Connection]):
             [self._schema],
         )
         for (table,) in narrow:
-            if table in TABLES:
+            if table in ALL_TABLES:
                 changes = ", ".join(
                     f"MODIFY {quoted(column.name)} {_TEXT}{' NOT NULL' if column.not_null else ''}"
-                    for column in TABLES[table].columns
+                    for column in ALL_TABLES[table].columns
                     if self.types[column.type] == _TEXT
                 )
                 _execute(connection, f"ALTER TABLE {quoted(table)} {changes}")

@@ -15,9 +15,10 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from ..errors import CatalogConnectionError, CatalogError, ClosedError, InvalidInputError, ReadOnlyError
 from ..format.types import quote
+from ..format.versions import PLAIN, PREFIXED, InlinedColumns
 from .location import Location
 from .store import CommitOutcomeUnknown, Failure, Query, Row, Session, Store
-from .tables import TABLES
+from .tables import ALL_TABLES, insert_columns
 
 
 class Closable(Protocol):
@@ -51,9 +52,9 @@ def formatted(sql: str) -> str:
 
 
 def values_sql(table: str, columns: int, rows: int) -> str:
-    """INSERT of several rows by position."""
+    """INSERT of several rows."""
     row = f"({', '.join('?' * columns)})"
-    return f"INSERT INTO {quoted(table)} VALUES {', '.join([row] * rows)}"
+    return f"INSERT INTO {quoted(table)}{insert_columns(table, columns)} VALUES {', '.join([row] * rows)}"
 
 
 class WriteSession(Session, Generic[C]):
@@ -100,6 +101,7 @@ class PooledStore(Store, Generic[C]):
         self._guard = threading.Lock()
         self._closed = False
         self._opened_in = os.getpid()
+        self._inlined: dict[str, InlinedColumns] = {}
         self._connections: dict[int, C] = {}
         """All that are open, in use or not: a forked child must not destroy them."""
         _stores.add(self)
@@ -145,6 +147,18 @@ class PooledStore(Store, Generic[C]):
 
     def has_table(self, table: str) -> bool:
         return bool(self.query(f"SELECT 1 FROM ({self.tables_sql()}) AS t WHERE t.table_name = ?", [table]))
+
+    def inlined_columns(self, table: str) -> InlinedColumns:
+        if not self.format.inlined_names_vary:
+            return self.format.inlined
+        if table not in self._inlined:
+            found = {str(name) for (name,) in self.query(self.columns_sql, (table,))}
+            if not found:
+                return self.format.inlined  # it is not there yet
+            self._inlined[table] = next(
+                (each for each in (PREFIXED, PLAIN) if found >= {*each.all}), PREFIXED
+            )
+        return self._inlined[table]
 
     # Transactions
 
@@ -228,7 +242,7 @@ class PooledStore(Store, Generic[C]):
     def create_table_sql(
         self, table: str, columns: Sequence[tuple[str, str]], *, constraints: bool = True
     ) -> str:
-        definition = TABLES.get(table) if constraints else None
+        definition = ALL_TABLES.get(table) if constraints else None
         not_null = {column.name for column in definition.columns if column.not_null} if definition else set()
         key = definition.primary_key if definition else None
         parts = (

@@ -17,6 +17,7 @@ from ..format.types import text_literal
 from .location import Location
 from .pool import PooledStore, WriteSession, numbered, quoted, values_sql
 from .store import CommitOutcomeUnknown, Failure, Query, Row, Session
+from .tables import insert_columns
 
 try:
     import psycopg
@@ -112,7 +113,8 @@ class PostgresSession(WriteSession[Connection]):
             )
             return
         self._leave()  # COPY and pipelines exclude each other
-        with self.connection.cursor().copy(f"COPY {quoted(table)} FROM STDIN".encode()) as copy:
+        names = insert_columns(table, len(rows[0]))
+        with self.connection.cursor().copy(f"COPY {quoted(table)}{names} FROM STDIN".encode()) as copy:
             for row in rows:
                 copy.write_row(row)
         self._enter()

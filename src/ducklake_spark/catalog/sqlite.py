@@ -88,6 +88,7 @@ class SQLiteStore(PooledStore[sqlite3.Connection]):
     kind = "sqlite"
     is_shared = True
     now_sql = "ducklake_now()"
+    columns_sql = "SELECT name FROM pragma_table_info(?) ORDER BY cid"
     column_limit = 1997  # three more are ours
     types = {  # noqa: RUF012  # a constant
         "BIGINT": "BIGINT", "VARCHAR": "VARCHAR", "BOOLEAN": "BIGINT", "UUID": "VARCHAR", "TIMESTAMPTZ": "VARCHAR",

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from ..errors import CatalogError
+from ..format.versions import FORMAT_1_0, InlinedColumns, LakeFormat
 
 Row = tuple[Any, ...]
 Query = tuple[str, Sequence[Any]]
@@ -96,6 +97,13 @@ class Store(ABC):
     metadata_schema: str | None
     """The schema (MySQL: database) of the catalog's tables, or None for the database's default."""
     read_only: bool
+    format: LakeFormat = FORMAT_1_0
+    """What the lake has; `create.inspect()` finds out."""
+    columns_sql: ClassVar[str] = (
+        "SELECT column_name FROM information_schema.columns WHERE table_name = ? AND table_schema = current_schema() "
+        "ORDER BY ordinal_position"
+    )
+    """A query for the names of a table's columns, in order."""
     latest_sql: ClassVar[str | None] = None
     """A quicker query for the newest snapshot, where the database has one."""
     has_indexes: bool = False
@@ -215,6 +223,10 @@ class Store(ABC):
     @abstractmethod
     def has_table(self, table: str) -> bool:
         """Whether the metadata schema has a table of this name."""
+
+    @abstractmethod
+    def inlined_columns(self, table: str) -> InlinedColumns:
+        """The names that the first columns of a table of inlined rows have; those of a new one if it does not exist."""
 
     @abstractmethod
     def close(self) -> None:

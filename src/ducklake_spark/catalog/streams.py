@@ -75,16 +75,15 @@ def inlined_sizes(
     """About how many bytes of rows the catalog has of each snapshot of a range."""
     found: dict[int, int] = {}
     names = store.query("SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?", (table_id,))
-    alive = ""
-    params: tuple[int, ...] = (first, last)
-    if alive_at is not None:
-        alive, params = " AND (end_snapshot IS NULL OR end_snapshot > ?)", (first, last, alive_at)
+    params = (first, last) if alive_at is None else (first, last, alive_at)
     for (name,) in names:
         if not store.has_table(str(name)):
             continue  # a flush dropped it meanwhile: its rows are in a file now
+        own = store.inlined_columns(str(name))
+        alive = "" if alive_at is None else f" AND ({own.end} IS NULL OR {own.end} > ?)"
         rows = store.query(
-            f"SELECT begin_snapshot, count(*) FROM {quote(str(name))} WHERE begin_snapshot >= ? AND "
-            f"begin_snapshot <= ?{alive} GROUP BY begin_snapshot",
+            f"SELECT {own.begin}, count(*) FROM {quote(str(name))} WHERE {own.begin} >= ? AND "
+            f"{own.begin} <= ?{alive} GROUP BY {own.begin}",
             params,
         )
         for snapshot, count in rows:

@@ -1,4 +1,4 @@
-"""The 28 tables of a DuckLake 1.0 catalog, once: names, columns in physical order, keys.
+"""The 28 tables of a DuckLake 1.0 catalog, once: names, columns in physical order, keys; and what 1.1 adds.
 
 The order of columns is part of the format: the extension inserts by position. The order of tables is the order in
 which the extension creates them.
@@ -7,8 +7,12 @@ which the extension creates them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
+
+from ..format.types import quote
+from ..format.versions import NEWEST, LakeFormat
 
 LOGICAL_TYPES = ("BIGINT", "VARCHAR", "BOOLEAN", "UUID", "TIMESTAMPTZ")
 LIVE = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
@@ -128,3 +132,35 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         }.items()
     }
 )
+"""The tables of format 1.0, which all later ones have."""
+
+_ROW_GROUPS = Column("row_group_count", "BIGINT")
+_VIEW_COLUMN_TAG = _table(
+    "ducklake_view_column_tag",
+    "view_id BIGINT, column_name VARCHAR, begin_snapshot BIGINT, end_snapshot BIGINT, key VARCHAR, value VARCHAR",
+)
+
+
+@lru_cache
+def tables_of(lake_format: LakeFormat) -> Mapping[str, Table]:
+    """The tables of a format."""
+    found = dict(TABLES)
+    if lake_format.has_row_group_counts:
+        for name in ("ducklake_data_file", "ducklake_delete_file"):
+            found[name] = replace(found[name], columns=(*found[name].columns, _ROW_GROUPS))
+    if lake_format.has_view_column_tags:
+        found[_VIEW_COLUMN_TAG.name] = _VIEW_COLUMN_TAG
+    return MappingProxyType(found)
+
+
+ALL_TABLES = tables_of(NEWEST)
+
+
+@lru_cache
+def insert_columns(table: str, width: int) -> str:
+    """The names of the columns that an INSERT fills, in brackets: a later format may have more of them behind.
+
+    Empty for tables of inlined data, whose columns are those of a table of the lake, in its order.
+    """
+    definition = ALL_TABLES.get(table)
+    return "" if definition is None else f" ({', '.join(map(quote, definition.column_names[:width]))})"

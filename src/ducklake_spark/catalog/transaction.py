@@ -13,6 +13,7 @@ from typing import TypeVar
 from ducklake_spark.catalog.snapshot import SnapshotReader, from_query, since_query, snapshot_of
 from ducklake_spark.catalog.states import table_states
 from ducklake_spark.catalog.store import CommitOutcomeUnknown, Failure, Query, Row, Session, Store
+from ducklake_spark.catalog.tables import insert_columns
 from ducklake_spark.errors import (
     CatalogConnectionError,
     CommitUnknownError,
@@ -22,7 +23,6 @@ from ducklake_spark.errors import (
     TransactionError,
 )
 from ducklake_spark.format.changes import ChangeSet, parse_changes
-from ducklake_spark.format.columns import RESERVED_NAMES
 from ducklake_spark.format.conflicts import ConcurrentChanges, check
 from ducklake_spark.format.data import DeleteFile
 from ducklake_spark.format.edits import Change, DeleteRows, Edit, Edits, TruncateTable
@@ -33,6 +33,7 @@ from ducklake_spark.format.types import duckdb_name, fold, walk
 
 T = TypeVar("T", TableDef, ViewDef)
 
+_SNAPSHOT_COLUMNS = insert_columns("ducklake_snapshot", 5)
 _INLINED_ROWS = 200
 """How many inlined rows go into one statement of a DuckDB catalog."""
 UNKNOWN_SECONDS = 30.0
@@ -230,7 +231,7 @@ class Transaction:
             kinds = {part.name for part in walk(column.data_type)}
             if "geometry" in kinds or ("variant" in kinds and self.store.kind != "duckdb"):
                 return False
-            if fold(column.name) in RESERVED_NAMES:
+            if fold(column.name) in self.store.format.reserved_names:
                 return False
             if self.store.inlined_type(_inlined_type_text(table, column.column_id)) is None:
                 return False
@@ -279,7 +280,15 @@ class Transaction:
                             look(session)
                         states = self._states(lambda asked: [session.query(*each) for each in asked], latest)
                     self._restamp(latest.snapshot_id + 1)
-                    batch = build(self.edits, latest, self.can_inline, self.info, states)
+                    batch = build(
+                        self.edits,
+                        latest,
+                        self.can_inline,
+                        self.info,
+                        states,
+                        store.format,
+                        store.inlined_columns,
+                    )
                     self._write(session, batch)
                     marker = self._marker(session, batch)
             except CommitOutcomeUnknown as unknown:
@@ -402,7 +411,7 @@ class Transaction:
             self._create_inlined_tables(session, batch)
         if batch.makes_snapshot:
             session.execute(
-                f"INSERT INTO ducklake_snapshot VALUES (?, {store.now_sql}, ?, ?, ?)",
+                f"INSERT INTO ducklake_snapshot{_SNAPSHOT_COLUMNS} VALUES (?, {store.now_sql}, ?, ?, ?)",
                 (batch.snapshot_id, batch.schema_version, batch.next_catalog_id, batch.next_file_id),
             )
         if store.transactional_ddl:  # as the extension does: another order could deadlock with it
@@ -420,7 +429,7 @@ class Transaction:
     def _create_inlined_tables(self, session: Session, batch: Batch) -> None:
         store = self.store
         for name, table in batch.inlined_tables:
-            columns = [("row_id", "BIGINT"), ("begin_snapshot", "BIGINT"), ("end_snapshot", "BIGINT")]
+            columns = [(each, "BIGINT") for each in store.format.inlined.all]
             for column in table.columns:
                 physical = store.inlined_type(_inlined_type_text(table, column.column_id))
                 assert physical is not None
@@ -484,6 +493,7 @@ def _insert_inlined(session: Session, statement: InsertInlined) -> None:
     for start in range(0, len(statement.rows), _INLINED_ROWS):
         rows = statement.rows[start : start + _INLINED_ROWS]
         session.execute(
+            # By position: its columns are those of the table, in the same order in every format.
             f'INSERT INTO "{statement.table}" VALUES {", ".join([row] * len(rows))}',
             [value for values in rows for value in values],
         )
@@ -535,11 +545,11 @@ def _ended_rows(
         for name, row_ids in names.items():
             if not row_ids or not store.has_table(name):
                 continue
-            wanted = sorted(row_ids)
+            wanted, own = sorted(row_ids), store.inlined_columns(name)
             for first in range(0, len(wanted), 500):
                 ids = wanted[first : first + 500]
                 rows = session.query(
-                    f'SELECT row_id, end_snapshot FROM "{name}" WHERE end_snapshot > ? AND row_id IN '
+                    f'SELECT {own.row_id}, {own.end} FROM "{name}" WHERE {own.end} > ? AND {own.row_id} IN '
                     f"({', '.join('?' * len(ids))})",
                     (start.snapshot_id, *ids),
                 )

@@ -10,6 +10,7 @@ from ducklake_spark.catalog.store import Query, Store
 from ducklake_spark.engine.scope import Scope
 from ducklake_spark.format.changes import WORDS, parse_changes
 from ducklake_spark.format.objects import EPOCH, TableDef
+from ducklake_spark.format.versions import InlinedColumns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -74,9 +75,9 @@ def _count(counts: Counts, snapshot_id: int, words: list[str], kinds: tuple[str,
     return found if found is not None or any(word in kinds for word in words) else 0
 
 
-def _inlined_tables(store: Store, table_id: int) -> list[str]:
+def _inlined_tables(store: Store, table_id: int) -> list[tuple[str, InlinedColumns]]:
     rows = store.query("SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?", (table_id,))
-    return [str(name) for (name,) in rows]
+    return [(str(name), store.inlined_columns(str(name))) for (name,) in rows]
 
 
 def _summed(store: Store, queries: list[Query]) -> Counts:
@@ -103,8 +104,8 @@ def _inserted(store: Store, table_id: int) -> Counts:
             (table_id,),
         ),
         *(
-            (f'SELECT begin_snapshot, count(*) FROM "{name}" GROUP BY begin_snapshot', ())
-            for name in _inlined_tables(store, table_id)
+            (f'SELECT {own.begin}, count(*) FROM "{name}" GROUP BY {own.begin}', ())
+            for name, own in _inlined_tables(store, table_id)
         ),
     ]
     partial = (
@@ -134,10 +135,10 @@ def _deleted(store: Store, table_id: int) -> Counts:
         ),
         *(
             (
-                f'SELECT end_snapshot, count(*) FROM "{name}" WHERE end_snapshot IS NOT NULL GROUP BY end_snapshot',
+                f'SELECT {own.end}, count(*) FROM "{name}" WHERE {own.end} IS NOT NULL GROUP BY {own.end}',
                 (),
             )
-            for name in _inlined_tables(store, table_id)
+            for name, own in _inlined_tables(store, table_id)
         ),
     ]
     inlined = f"ducklake_inlined_delete_{table_id}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.inventory import Size, sizes
-from ducklake_spark.catalog.tables import LIVE, TABLES
+from ducklake_spark.catalog.tables import LIVE, tables_of
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.engine.answers import answer
 from ducklake_spark.engine.scope import Scope
@@ -199,9 +199,10 @@ def metadata(scope: Scope, table: str) -> DataFrame:
     scope.require_open()
     check_name("table", table)
     name = table.lower() if table.lower().startswith("ducklake_") else f"ducklake_{table.lower()}"
-    definition = TABLES.get(name)
+    known = tables_of(scope.store.format)
+    definition = known.get(name)
     if definition is None:
-        raise NotFoundError(f'The catalog has no table "{table}".{did_you_mean(name, TABLES)}')
+        raise NotFoundError(f'The catalog has no table "{table}".{did_you_mean(name, known)}')
     selected = ", ".join(
         scope.store.micros_sql(column.name) if column.type == "TIMESTAMPTZ" else f'"{column.name}"'
         for column in definition.columns
@@ -231,9 +232,7 @@ def inlined_table(scope: Scope, table: str) -> DataFrame:
     names = ["file_id", "row_id", "begin_snapshot"]
     if found[1] == "data":
         names = [
-            "row_id",
-            "begin_snapshot",
-            "end_snapshot",
+            *scope.store.inlined_columns(table.lower()).all,
             *_columns_at(scope, int(found[2]), int(found[3])),
         ]
     kinds = [_kind([row[place] for row in rows]) for place in range(len(names))]

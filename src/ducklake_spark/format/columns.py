@@ -25,17 +25,6 @@ from ducklake_spark.format.types import (
     parse_type,
 )
 
-RESERVED_NAMES = frozenset(
-    {
-        "row_id",
-        "begin_snapshot",
-        "end_snapshot",
-        "_ducklake_internal_row_id",
-        "_ducklake_internal_snapshot_id",
-    }
-)
-"""Names that a table cannot use while its small inserts are inlined in the catalog."""
-
 
 @dataclass(frozen=True)
 class ColumnDef:

@@ -1,15 +1,17 @@
 """Deletion vectors: a bitmap of deleted positions in a file of its own (format `puffin`), read and made. Pure bytes.
 
 The file is one blob of Iceberg's type `deletion-vector-v1`: for each upper half of a position a portable Roaring bitmap
-of the lower halves, with a length, a magic and a checksum around them.
+of the lower halves, with a length, a magic and a checksum around them. Or it is a Puffin container of several of them,
+each with all that was deleted from its snapshot on, until the next one's.
 """
 
 from __future__ import annotations
 
+import json
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.errors import DuckLakeError
 
@@ -20,13 +22,16 @@ if TYPE_CHECKING:
     Positions = npt.NDArray[np.int64]
 
 _MAGIC = b"\xd1\xd3\x39\x64"
+_CONTAINER = b"PFA1"
+_COMPRESSED = 1
+_BLOB = "deletion-vector-v1"
 _NO_RUNS, _WITH_RUNS = 12346, 12347
 _LARGEST_ARRAY = 4096
 """A container with more values is a bitmap of 65,536 bits instead of a list."""
 
 
-def vector_positions(data: bytes, where: str) -> Positions:
-    """The positions in a deletion vector, in ascending order.
+def vector_positions(data: bytes, where: str, at: int | None = None) -> Positions:
+    """The positions in a deletion vector, in ascending order: of several, in the one that counts at a snapshot.
 
     >>> vector_positions(bytes.fromhex(
     ...     "00000026d1d33964010000000000000000000000"
@@ -37,13 +42,72 @@ def vector_positions(data: bytes, where: str) -> Positions:
         DuckLakeError: The bytes are not a deletion vector.
     """
     try:
-        return bitmap_positions(data)
+        return bitmap_positions(data, at)
     except ValueError as error:
-        raise DuckLakeError(f"The deletion vector {where} is damaged: {error}.") from error
+        raise _damaged(where, error) from error
 
 
-def bitmap_positions(data: bytes) -> Positions:
+def stamped_positions(data: bytes, where: str) -> list[tuple[int, int | None]]:
+    """The positions in a deletion vector, each with the snapshot in which it was deleted, where the file tells it.
+
+    Raises:
+        DuckLakeError: The bytes are not a deletion vector.
+    """
+    try:
+        return stamped_bits(data)
+    except ValueError as error:
+        raise _damaged(where, error) from error
+
+
+def stamped_bits(data: bytes) -> list[tuple[int, int | None]]:
+    """The same for workers: damage is a ValueError."""
+    found: dict[int, int | None] = {}
+    for snapshot_id, blob in _vectors(data):
+        for position in _positions(blob).tolist():
+            found.setdefault(position, snapshot_id)
+    return list(found.items())
+
+
+def _damaged(where: str, error: ValueError) -> DuckLakeError:
+    return DuckLakeError(f"The deletion vector {where} is damaged: {error}.")
+
+
+def bitmap_positions(data: bytes, at: int | None = None) -> Positions:
     """The same for workers, which do not have the package's errors: damage is a ValueError."""
+    import numpy as np
+
+    known = [
+        blob for snapshot_id, blob in _vectors(data) if at is None or snapshot_id is None or snapshot_id <= at
+    ]
+    return _positions(known[-1]) if known else np.empty(0, np.int64)
+
+
+def _vectors(data: bytes) -> list[tuple[int | None, bytes]]:
+    """The vectors of a file, oldest first, each with the snapshot from which on it counts."""
+    if not data.startswith(_CONTAINER):
+        return [(None, data)]
+    if len(data) < 20 or data[-4:] != _CONTAINER:
+        raise ValueError("a container without an end")
+    size, flags = struct.unpack_from("<iB", data, len(data) - 12)
+    start = len(data) - 12 - size
+    if size < 0 or start < 8 or data[start - 4 : start] != _CONTAINER:
+        raise ValueError("a container without a footer")
+    if flags & _COMPRESSED:
+        raise ValueError("its footer is compressed, which is not read here")
+    try:
+        blobs = [blob for blob in json.loads(data[start:-12])["blobs"] if blob["type"] == _BLOB]
+        found = [(_snapshot(blob), data[blob["offset"] : blob["offset"] + blob["length"]]) for blob in blobs]
+    except (KeyError, TypeError, UnicodeDecodeError) as error:
+        raise ValueError(f"a footer without {error}") from error
+    return sorted(found, key=lambda each: -1 if each[0] is None else each[0])
+
+
+def _snapshot(blob: dict[str, Any]) -> int | None:
+    text = blob.get("properties", {}).get("ducklake-snapshot-id")
+    return None if text is None else int(text)
+
+
+def _positions(data: bytes) -> Positions:
     import numpy as np
 
     try:

@@ -16,6 +16,7 @@ import duckdb
 
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.columns import ColumnDef
+from ducklake_spark.format.duckdb_library import NO_THREADS
 from ducklake_spark.format.duckdb_rows import first_row
 from ducklake_spark.format.names import check_text
 from ducklake_spark.format.objects import MacroImpl, MacroParameter
@@ -39,7 +40,7 @@ class Expression:
 
 @functools.cache
 def _connection() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection = duckdb.connect(":memory:", config=NO_THREADS)
     connection.execute("SET TimeZone = 'UTC'")
     return connection
 
@@ -57,7 +58,7 @@ def _run(sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
 @functools.cache
 def _closed_connection() -> duckdb.DuckDBPyConnection:
     """A DuckDB that reaches no file and no network, as texts of users are bound in it."""
-    config: dict[str, Any] = {"threads": 1, "enable_external_access": "false"}
+    config: dict[str, Any] = {**NO_THREADS, "enable_external_access": "false"}
     connection = duckdb.connect(":memory:", config=config)
     connection.execute("SET TimeZone = 'UTC'")
     return connection

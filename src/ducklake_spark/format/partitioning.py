@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from ducklake_spark.errors import InvalidInputError, did_you_mean
 from ducklake_spark.format.columns import ColumnDef, resolve
 from ducklake_spark.format.types import DataType, duckdb_name
+from ducklake_spark.format.versions import FORMAT_1_0, LakeFormat
 
 TRANSFORMS = ("identity", "year", "month", "day", "hour", "bucket")
+EPOCH_TRANSFORMS = ("epoch_year", "epoch_month", "epoch_day", "epoch_hour")
+"""Whole units of time between the beginning of 1970 and a value, which format 1.1 has."""
 MAX_BUCKETS = 2**31 - 1
 
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*$", re.DOTALL)
@@ -20,6 +23,7 @@ _WITH_DAYS = frozenset(
     {"date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz", "interval"}
 )
 _WITH_HOURS = _WITH_DAYS | {"time", "timetz"}
+_WITH_EPOCHS = _WITH_DAYS - {"interval"}
 # Spark and Iceberg users write the plural form.
 _SYNONYMS = {"years": "year", "months": "month", "days": "day", "hours": "hour", "date": "day"}
 
@@ -30,6 +34,15 @@ class PartitionKey:
 
     column_id: int
     transform: str = "identity"
+
+    @property
+    def epoch_unit(self) -> str | None:
+        """The unit that is counted since 1970, None for other transforms.
+
+        >>> PartitionKey(1, "epoch_day").epoch_unit, PartitionKey(1, "day").epoch_unit
+        ('day', None)
+        """
+        return self.transform.removeprefix("epoch_") if self.transform in EPOCH_TRANSFORMS else None
 
     @property
     def buckets(self) -> int | None:
@@ -63,19 +76,26 @@ def fits(transform: str, data_type: DataType) -> bool:
     >>> fits("year", parse_type("date")), fits("year", parse_type("bigint"))
     (True, False)
     """
+    if transform in EPOCH_TRANSFORMS:
+        return data_type.name in _WITH_EPOCHS
     if transform in ("year", "month", "day"):
         return data_type.name in _WITH_DAYS
     return transform != "hour" or data_type.name in _WITH_HOURS
 
 
-def parse_keys(texts: Iterable[str], columns: Sequence[ColumnDef], table: str) -> tuple[PartitionKey, ...]:
-    """Keys from texts like `region`, `year(ts)` or `bucket(16, id)`.
+def parse_keys(
+    texts: Iterable[str],
+    columns: Sequence[ColumnDef],
+    table: str,
+    lake_format: LakeFormat = FORMAT_1_0,
+) -> tuple[PartitionKey, ...]:
+    """Keys from texts like `region`, `year(ts)` or `bucket(16, id)`, as a format has them.
 
     Raises:
         InvalidInputError: Not a transform of the format, or not a bucket count.
         NotFoundError: There is no such column.
     """
-    keys = tuple(_parse_key(text, columns, table) for text in texts)
+    keys = tuple(_parse_key(text, columns, table, lake_format) for text in texts)
     for key in keys:
         name, data_type = next((c.name, c.data_type) for c in columns if c.column_id == key.column_id)
         if keys.count(key) > 1:
@@ -91,11 +111,18 @@ def parse_keys(texts: Iterable[str], columns: Sequence[ColumnDef], table: str) -
     return keys
 
 
-def _parse_key(text: str, columns: Sequence[ColumnDef], table: str) -> PartitionKey:
+def _parse_key(text: str, columns: Sequence[ColumnDef], table: str, lake_format: LakeFormat) -> PartitionKey:
     call = _CALL.match(text)
     if call is None:
         return PartitionKey(_column(text, columns, table))
     name = _SYNONYMS.get(call.group(1).lower(), call.group(1).lower())
+    if name in EPOCH_TRANSFORMS:
+        if not lake_format.has_epoch_transforms:
+            raise InvalidInputError(
+                f'Cannot partition table "{table}" by {text.strip()}: the lake has format {lake_format.version}, and '
+                f'"{name}" came with 1.1. Partition by {name.removeprefix("epoch_")}({call.group(2).strip()}) instead.'
+            )
+        return PartitionKey(_column(call.group(2), columns, table), name)
     if name not in TRANSFORMS:
         raise InvalidInputError(
             f'Cannot partition table "{table}" by {text.strip()}: the format has no transform "{call.group(1)}".'

@@ -17,6 +17,7 @@ from ducklake_spark.format.encryption import stored
 from ducklake_spark.format.flush import FlushInlinedData, flush_rows
 from ducklake_spark.format.objects import MacroDef, Snapshot, TableDef, ViewDef, is_local, quoted_list
 from ducklake_spark.format.statistics import ColumnStats, TableStats, merge_table
+from ducklake_spark.format.versions import FORMAT_1_0, PLAIN, InlinedColumns, LakeFormat
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,8 @@ def build(
     can_inline: Callable[[TableDef], bool],
     info: CommitInfo,
     states: Mapping[int, TableState] | None = None,
+    lake_format: LakeFormat = FORMAT_1_0,
+    inlined_columns: Callable[[str], InlinedColumns] = lambda _: PLAIN,
 ) -> Batch:
     """The rows of the snapshot after `latest`.
 
@@ -134,8 +137,10 @@ def build(
             carry the ids of `edits`.
         info: Author and message.
         states: By id, the existing tables to which rows are added.
+        lake_format: What the lake has.
+        inlined_columns: The names of the first columns of a table of inlined rows.
     """
-    return _Builder(edits, latest, can_inline, info, states or {}).build()
+    return _Builder(edits, latest, can_inline, info, states or {}, lake_format, inlined_columns).build()
 
 
 class _Builder:
@@ -146,7 +151,10 @@ class _Builder:
         can_inline: Callable[[TableDef], bool],
         info: CommitInfo,
         states: Mapping[int, TableState],
+        lake_format: LakeFormat,
+        inlined_columns: Callable[[str], InlinedColumns],
     ) -> None:
+        self.format, self.inlined_columns = lake_format, inlined_columns
         self.edits, self.can_inline, self.info, self.states = edits, can_inline, info, states
         made = edits.makes_snapshot
         self.raised = edits.is_ddl or any(
@@ -247,14 +255,20 @@ class _Builder:
             self.batch.statements.append(Insert(table, rows))
 
     def _end(
-        self, table: str, key: str, ids: Sequence[int], also: str = "", params: Sequence[Any] = ()
+        self,
+        table: str,
+        key: str,
+        ids: Sequence[int],
+        also: str = "",
+        params: Sequence[Any] = (),
+        end: str = "end_snapshot",
     ) -> None:
         for first in range(0, len(ids), _MOST_IDS):
             some = ids[first : first + _MOST_IDS]
             marks = ", ".join("?" * len(some))
             self.batch.statements.append(
                 Execute(
-                    f"UPDATE {table} SET end_snapshot = ? WHERE end_snapshot IS NULL AND {key} IN ({marks}){also}",
+                    f"UPDATE {table} SET {end} = ? WHERE {end} IS NULL AND {key} IN ({marks}){also}",
                     (self.batch.snapshot_id, *some, *params),
                 )
             )
@@ -331,7 +345,9 @@ class _Builder:
             self._insert(name, *positions)
         for name, row_ids in edit.ended_rows.items():
             # Not the new versions of the same rows, which this snapshot begins.
-            self._end(f'"{name}"', "row_id", sorted(row_ids), " AND begin_snapshot < ?", [begin])
+            own = self.inlined_columns(name)
+            also = f" AND {own.begin} < ?"
+            self._end(f'"{name}"', own.row_id, sorted(row_ids), also, [begin], end=own.end)
         continued = [each.file for each in edit.deletes.values() if each.file and each.file.stamp is None]
         ended = [file.replaces[0] for file in continued if file.replaces is not None]
         self._end("ducklake_delete_file", "delete_file_id", ended)
@@ -372,11 +388,11 @@ class _Builder:
         self._insert("ducklake_file_variant_stats", *rows.variant_stats)
         self._insert("ducklake_file_partition_value", *rows.partition_values)
         known = (change.snapshot_id,)
-        emptied = [*change.inlined_tables]
+        emptied = [(name, self.inlined_columns(name).begin) for name in change.inlined_tables]
         if change.deletes:
-            emptied.append(f"ducklake_inlined_delete_{table_id}")
-        for name in emptied:
-            self.batch.statements.append(Execute(f'DELETE FROM "{name}" WHERE begin_snapshot <= ?', known))
+            emptied.append((f"ducklake_inlined_delete_{table_id}", "begin_snapshot"))
+        for name, own in emptied:
+            self.batch.statements.append(Execute(f'DELETE FROM "{name}" WHERE {own} <= ?', known))
         for replaced in rows.replaced:
             self._forget_delete_file(replaced)
         self._insert("ducklake_delete_file", *rows.delete_files)
@@ -456,11 +472,9 @@ class _Builder:
         elif edit.emptied.ended:
             self._end("ducklake_data_file", "table_id", [table_id])
         for name in edit.emptied.inlined_tables:
+            end = self.inlined_columns(name).end
             self.batch.statements.append(
-                Execute(
-                    f'UPDATE "{name}" SET end_snapshot = ? WHERE end_snapshot IS NULL',
-                    (self.batch.snapshot_id,),
-                )
+                Execute(f'UPDATE "{name}" SET {end} = ? WHERE {end} IS NULL', (self.batch.snapshot_id,))
             )
 
     def _added(self, edit: TableEdit, table: TableDef, table_id: int, inlined_table: str | None) -> None:
@@ -611,6 +625,8 @@ class _Builder:
         dropped = [i for i, e in self.edits.views.items() if e.now is None and e.base is not None]
         self._end("ducklake_view", "view_id", dropped)
         self._end("ducklake_tag", "object_id", dropped)
+        if self.format.has_view_column_tags:
+            self._end("ducklake_view_column_tag", "view_id", dropped)
         for edit in self.edits.views.values():
             if edit.now is None:
                 continue

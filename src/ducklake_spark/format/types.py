@@ -286,6 +286,10 @@ class _Parser:
             raise self.error("the format has no collations; leave COLLATE out, and collate in queries")
         if name in _FOREIGN:
             raise self.error(f'the format has no type "{word}"; {_FOREIGN[name]}')
+        if name == "timestamptz_ns":
+            raise self.error(
+                f'"{word}" came with format 1.1, and is not read and written yet; use "timestamptz"'
+            )
         known = _SCALARS.get(name)
         if known is None:
             names = [*_SCALARS, "decimal", "struct", "list", "map"]

@@ -128,7 +128,8 @@ class DeletedBits:
         return self._possible(positions, file.path)
 
     def _from_vector(self, file: ScanFile) -> Positions:
-        positions = vector_positions(self._content(file), f"{file.path} of {self.plan.title}")
+        at = self.plan.snapshot.snapshot_id
+        positions = vector_positions(self._content(file), f"{file.path} of {self.plan.title}", at)
         return self._possible(positions, file.path)
 
     def _content(self, file: ScanFile) -> bytes:

@@ -15,10 +15,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.store import Row, Store
-from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.errors import CatalogError
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.data import stored_type
+from ducklake_spark.format.duckdb_library import arrow_table
 from ducklake_spark.format.types import NESTED, duckdb_name, quote, text_literal
 from ducklake_spark.scan.projection.types import TypeChoices, user_type
 
@@ -65,7 +65,8 @@ def inlined_frame(
 
 def fetch_rows(store: Store, table: InlinedTable, at: int) -> list[Row]:
     """The live rows: row id, begin snapshot, and the table's columns as text or bytes."""
-    return fetch_versions(store, table, "begin_snapshot", LIVE, (at, at))
+    own = store.inlined_columns(table.table_name)
+    return fetch_versions(store, table, own.begin, own.live, (at, at))
 
 
 def fetch_versions(
@@ -73,8 +74,9 @@ def fetch_versions(
 ) -> list[Row]:
     """Versions of rows that meet a condition: row id, one of their two snapshots, and the table's columns."""
     wanted = ", ".join(text_sql(column, store.kind) for column in table.columns())
+    row_id = store.inlined_columns(table.table_name).row_id
     return store.query(
-        f"SELECT row_id, {stamp}, {wanted} FROM {quote(table.table_name)} WHERE {condition}", params
+        f"SELECT {row_id}, {stamp}, {wanted} FROM {quote(table.table_name)} WHERE {condition}", params
     )
 
 
@@ -136,7 +138,7 @@ def decode(
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("batch", batch)
         try:
-            return connection.execute(f"SELECT {', '.join([*made, 'r', 's'])} FROM batch").to_arrow_table()
+            return arrow_table(connection, f"SELECT {', '.join([*made, 'r', 's'])} FROM batch")
         except duckdb.Error as error:
             raise CatalogError(
                 f'The inlined rows in "{table.table_name}" cannot be read: {str(error).splitlines()[0]}'

@@ -442,7 +442,8 @@ class _Reader:
         for file in delete_files(self.store, plan, "puffin") if plan.deletes.formats.get("puffin") else []:
             data = connect.read_bytes(self.spark, file.path)
             pairs = pairs + [
-                (file.data_file_id, position) for position in vector_positions(data, file.path).tolist()
+                (file.data_file_id, position)
+                for position in vector_positions(data, file.path, plan.snapshot.snapshot_id).tolist()
             ]
         if pairs:
             found.append(F.broadcast(_pairs_frame(self.spark, pairs)))

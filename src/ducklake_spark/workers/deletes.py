@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
-from ducklake_spark.format.deletion_vector import bitmap_positions, vector_of
+from ducklake_spark.format.deletion_vector import bitmap_positions, stamped_bits, vector_of
 from ducklake_spark.format.duckdb_rows import first_row
 from ducklake_spark.format.encryption import FileKey, new_key
 from ducklake_spark.format.objects import uuid7
@@ -110,10 +110,8 @@ class DeleteEncoding:
             connection.register("added", pa.table({"pos": pa.array(positions, pa.int64())}))
             parts = [f"SELECT pos, CAST({self.stamp} AS BIGINT) AS s FROM added"]
             if file.delete_file is not None and file.is_vector:
-                connection.register(
-                    "old", pa.table({"pos": deleted_positions(file.delete_file, file.delete_key)})
-                )
-                parts.append(f"SELECT pos, CAST({file.delete_begin} AS BIGINT) AS s FROM old")
+                connection.register("old", stamped_vector(file.delete_file, file.delete_begin))
+                parts.append("SELECT pos, s FROM old")
             elif file.delete_file is not None:
                 old = parquet(connection, file.delete_file, file.delete_key)
                 names = connection.sql(f"SELECT * FROM {old} LIMIT 0").columns
@@ -179,6 +177,16 @@ def positions_at(path: str, key: FileKey, snapshot_id: int) -> Positions:
             raise unreadable(error, path) or error from None
     positions: Positions = found.astype(np.int64)
     return positions
+
+
+def stamped_vector(path: str, begin: int) -> pa.Table:
+    """The positions in a deletion vector with the snapshots of their deletes: `begin` where it does not tell them."""
+    with open(path, "rb") as vector:
+        found = stamped_bits(vector.read())
+    stamps = [begin if stamp is None else stamp for _, stamp in found]
+    return pa.table(
+        {"pos": pa.array([pos for pos, _ in found], pa.int64()), "s": pa.array(stamps, pa.int64())}
+    )
 
 
 def deleted_positions(path: str, key: FileKey | None = None) -> Positions:

@@ -10,6 +10,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ducklake_spark.format.duckdb_library import arrow_reader
+
 TAG = "ducklake_tag"
 """Says which table a row belongs to."""
 
@@ -46,7 +48,7 @@ class DuckDBQuery:
                 for setting in self.settings:
                     connection.execute(setting)
                 self._fill(connection, batches)
-                reader = connection.execute(self.sql).to_arrow_reader(10_000)
+                reader = arrow_reader(connection, self.sql, 10_000)
                 for batch in reader:
                     if batch.num_rows:
                         yield _as(batch, self.result)

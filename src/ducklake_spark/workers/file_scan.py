@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from ducklake_spark.format.duckdb_library import arrow_reader
 from ducklake_spark.format.encryption import FileKey
 from ducklake_spark.format.types import quote, text_literal
 from ducklake_spark.workers.file_columns import FileNode, names_in, rebuilt, schema_entry, struct_fields
@@ -95,7 +96,7 @@ class FileScan:
         with duckdb.connect(":memory:", config={"threads": 1, "temp_directory": ""}) as connection:
             connection.execute("SET TimeZone = 'UTC'")
             try:
-                found = connection.execute(self._query(connection, file)).to_arrow_reader(_BATCH_ROWS)
+                found = arrow_reader(connection, self._query(connection, file), _BATCH_ROWS)
                 for batch in found:
                     yield _cast(batch, schema)
             except duckdb.IOException as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
+from ducklake_spark.format.duckdb_library import arrow_table
 from ducklake_spark.workers.buckets import register
 
 
@@ -24,7 +25,7 @@ class AddBuckets:
         asked = ", ".join(f"CAST({sql} AS INTEGER) AS {name}" for name, sql in self.columns)
         for batch in batches:
             connection.register("arriving", batch)
-            found = connection.execute(f"SELECT {asked} FROM arriving").to_arrow_table()
+            found = arrow_table(connection, f"SELECT {asked} FROM arriving")
             arrays = [*batch.columns, *(column.combine_chunks() for column in found.columns)]
             arrays = [
                 pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
@@ -52,9 +53,7 @@ class AddKeyTexts:
             register(connection)
             for batch in batches:
                 connection.register("arriving", batch)
-                found = connection.execute(
-                    f"SELECT {keys} FROM (SELECT {stored} FROM arriving)"
-                ).to_arrow_table()
+                found = arrow_table(connection, f"SELECT {keys} FROM (SELECT {stored} FROM arriving)")
                 arrays = [
                     *batch.columns[: len(self.kept)],
                     *(

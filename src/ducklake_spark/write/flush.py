@@ -30,7 +30,7 @@ from ducklake_spark.scan.projection.column import (
     SNAPSHOT_ID_FIELD,
     SNAPSHOT_ID_NAME,
 )
-from ducklake_spark.workers.deletes import FIELDS, copied, deleted_positions
+from ducklake_spark.workers.deletes import FIELDS, copied, stamped_vector
 from ducklake_spark.workers.duckdb_encoder import EncodedColumn, Encoding
 from ducklake_spark.workers.parquet_source import parquet
 from ducklake_spark.write.data_files import registered
@@ -141,15 +141,15 @@ def _pages(store: Store, version: InlinedVersion, at: int, ended: _Ended) -> Ite
     """The rows that a snapshot knows, in the order of their ids; those that ended are noted."""
     columns, name = version.table.columns, quote(version.name)
     wanted = ", ".join(_wanted(column, store.kind) for column in columns)
+    own = store.inlined_columns(version.name)
     last: int | None = None
     while True:
-        after, params = ("", (at,)) if last is None else (" AND row_id > ?", (at, last))
-        known = f"FROM {name} WHERE begin_snapshot <= ?{after}"
-        edge = store.query(f"SELECT row_id {known} ORDER BY row_id LIMIT 1 OFFSET {PAGE_ROWS - 1}", params)
-        upto, most = (" AND row_id <= ?", (int(edge[0][0]),)) if edge else ("", ())
-        rows = store.query(
-            f"SELECT row_id, begin_snapshot, end_snapshot, {wanted} {known}{upto}", (*params, *most)
-        )
+        after, params = ("", (at,)) if last is None else (f" AND {own.row_id} > ?", (at, last))
+        known = f"FROM {name} WHERE {own.begin} <= ?{after}"
+        ordered = f"ORDER BY {own.row_id} LIMIT 1 OFFSET {PAGE_ROWS - 1}"
+        edge = store.query(f"SELECT {own.row_id} {known} {ordered}", params)
+        upto, most = (f" AND {own.row_id} <= ?", (int(edge[0][0]),)) if edge else ("", ())
+        rows = store.query(f"SELECT {', '.join(own.all)}, {wanted} {known}{upto}", (*params, *most))
         for row_id, begin, end, *_ in rows:
             # One that ended later is a conflict, which the commit finds.
             if end is not None and int(end) <= at:
@@ -323,8 +323,8 @@ def _old_positions(
     path, key = file
     stamp = f"CAST({begin} AS BIGINT)"
     if not path.endswith(".parquet"):
-        connection.register(name, pa.table({"pos": deleted_positions(path)}))
-        return f"SELECT pos, {stamp} AS s FROM {name}"
+        connection.register(name, stamped_vector(path, begin))
+        return f"SELECT pos, s FROM {name}"
     source = parquet(connection, path, key)
     if SNAPSHOT_ID_NAME in connection.sql(f"SELECT * FROM {source} LIMIT 0").columns:
         stamp = SNAPSHOT_ID_NAME

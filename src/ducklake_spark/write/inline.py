@@ -15,6 +15,7 @@ import pyarrow as pa
 from ducklake_spark.errors import ConstraintError, InvalidInputError
 from ducklake_spark.format.columns import ColumnDef, walk_all
 from ducklake_spark.format.data import PLAIN, InlineBatch, inline_casts, stored_type
+from ducklake_spark.format.duckdb_library import NO_THREADS
 from ducklake_spark.format.duckdb_rows import first_row
 from ducklake_spark.format.edits import InlineRows
 from ducklake_spark.format.objects import TableDef
@@ -48,7 +49,7 @@ _SHOWN = 200
 
 @cache
 def _connection() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection = duckdb.connect(":memory:", config=NO_THREADS)
     connection.execute("SET TimeZone = 'UTC'")
     return connection
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ducklake_spark.catalog.location import parse_location
 from ducklake_spark.catalog.open import open_store
+from ducklake_spark.catalog.pool import quoted
 
 _HERE = Path(__file__).parent
 VERSIONS = ("0.1", "0.2", "0.3", "0.4")
@@ -74,7 +75,11 @@ def build(version: str, uri: str, folder: Path) -> dict[str, Any]:
                 session.create_table(
                     store.create_table_sql(name, columns, constraints=name == "ducklake_snapshot")
                 )
-                session.insert(name, rows)
+                # Not `insert`, which knows the columns of the present formats.
+                names = ", ".join(quoted(column) for column, _ in columns)
+                marks = ", ".join("?" * len(columns))
+                for row in rows:
+                    session.execute(f"INSERT INTO {quoted(name)} ({names}) VALUES ({marks})", row)
     finally:
         store.close()
     return lake

@@ -25,6 +25,7 @@ from ducklake_spark.errors import ConstraintError, DuckLakeError, FileError, Inv
 from ducklake_spark.format import hive, paths
 from ducklake_spark.format.added_files import AddOptions, MappedFile, map_file, statistics
 from ducklake_spark.format.data import DataFile
+from ducklake_spark.format.duckdb_library import NO_THREADS
 from ducklake_spark.format.duckdb_rows import first_row
 from ducklake_spark.format.edits import InsertFiles
 from ducklake_spark.format.names import Name
@@ -328,7 +329,7 @@ def _caster() -> Callable[[str, str, str], str | None]:
 
     @functools.cache
     def connection() -> duckdb.DuckDBPyConnection:
-        made = duckdb.connect(":memory:", config={"threads": 1})
+        made = duckdb.connect(":memory:", config=NO_THREADS)
         made.execute("SET TimeZone = 'UTC'")
         return made
 

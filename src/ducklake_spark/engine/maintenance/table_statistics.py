@@ -37,6 +37,9 @@ def _inlined_rows(tx: Transaction, table: TableDef) -> int:
         "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?", (table.table_id,)
     )
     counted = tx.store.query_many(
-        [(f'SELECT count(*) FROM "{name}" WHERE end_snapshot IS NULL', ()) for (name,) in names]
+        [
+            (f'SELECT count(*) FROM "{name}" WHERE {tx.store.inlined_columns(str(name)).end} IS NULL', ())
+            for (name,) in names
+        ]
     )
     return sum(int(rows[0][0]) for rows in counted)

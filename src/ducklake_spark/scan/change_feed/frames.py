@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.store import Row, Store
-from ducklake_spark.format.deletion_vector import vector_positions
+from ducklake_spark.format.deletion_vector import stamped_positions
 from ducklake_spark.scan import connect
 from ducklake_spark.scan.change_feed.plan import DeletedIn, Feed, FeedFile, Positions
 from ducklake_spark.scan.inlined import decode, frame_of
@@ -402,8 +402,8 @@ class ChangeReader:
             if file.format == "puffin":
                 data = connect.read_bytes(self.spark, file.path)
                 pairs += [
-                    (file.data_file_id, position, file.begin_snapshot)
-                    for position in vector_positions(data, file.path).tolist()
+                    (file.data_file_id, position, file.begin_snapshot if stamp is None else stamp)
+                    for position, stamp in stamped_positions(data, file.path)
                 ]
         if pairs:
             files, places, snapshots = zip(*pairs, strict=True)

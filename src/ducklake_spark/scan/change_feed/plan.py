@@ -277,18 +277,16 @@ class _Listing:
 
     def _versions(self, table: InlinedTable) -> Versions:
         first, last = self.range.first, self.range.last
-        began, ended = (
-            "begin_snapshot >= ? AND begin_snapshot <= ?",
-            "end_snapshot >= ? AND end_snapshot <= ?",
-        )
+        own = self.store.inlined_columns(table.table_name)
+        began, ended = (f"{each} >= ? AND {each} <= ?" for each in (own.begin, own.end))
         of_began: tuple[int, ...] = (first, last)
         of_ended: tuple[int, ...] = (first, last)
         if self.is_net:
-            began, of_began = f"{began} AND (end_snapshot IS NULL OR end_snapshot > ?)", (first, last, last)
-            ended, of_ended = f"{ended} AND begin_snapshot < ?", (first, last, first)
+            began, of_began = f"{began} AND ({own.end} IS NULL OR {own.end} > ?)", (first, last, last)
+            ended, of_ended = f"{ended} AND {own.begin} < ?", (first, last, first)
         return Versions(
-            fetch_versions(self.store, table, "begin_snapshot", began, of_began),
-            fetch_versions(self.store, table, "end_snapshot", ended, of_ended),
+            fetch_versions(self.store, table, own.begin, began, of_began),
+            fetch_versions(self.store, table, own.end, ended, of_ended),
         )
 
     # Rows as values

@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 
+from ducklake_spark.format.duckdb_library import NO_THREADS
 from ducklake_spark.storage import local_path
 
 
@@ -46,7 +47,7 @@ _lock = threading.Lock()
 
 @functools.cache
 def _connection() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(":memory:", config={"threads": 1})
+    return duckdb.connect(":memory:", config=NO_THREADS)
 
 
 _known: dict[str, Part] = {}

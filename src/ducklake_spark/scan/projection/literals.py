@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 
 from ducklake_spark.errors import DuckLakeError
+from ducklake_spark.format.duckdb_library import NO_THREADS
 from ducklake_spark.format.duckdb_rows import first_row
 from ducklake_spark.format.types import DataType, Decimal, Scalar, duckdb_name
 from ducklake_spark.scan.projection.types import TypeChoices
@@ -19,7 +20,7 @@ _lock = threading.Lock()
 
 @functools.cache
 def _connection() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection = duckdb.connect(":memory:", config=NO_THREADS)
     connection.execute("SET TimeZone = 'UTC'")
     return connection
 

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _FLAGS = frozenset(
-    {"encrypted", "override_data_path", "create_if_not_exists", "read_only", "write_deletion_vectors"}
+    {
+        "automatic_migration",
+        "create_if_not_exists",
+        "encrypted",
+        "override_data_path",
+        "read_only",
+        "write_deletion_vectors",
+    }
 )
 _NUMBERS = frozenset({"data_inlining_row_limit", "snapshot_version", "busy_timeout"})
 _TEXTS = frozenset(
@@ -35,11 +42,10 @@ _TEXTS = frozenset(
         "metadata_path",
         "snapshot_time",
         "metadata_parameters",
+        "ducklake_version",
     }
 )
-_IGNORED = frozenset(
-    {"type", "automatic_migration", "migrate_if_required", "read_write", "block_size", "storage_version"}
-)
+_IGNORED = frozenset({"type", "migrate_if_required", "read_write", "block_size", "storage_version"})
 _DEFAULT_SECRET = "__default_ducklake"
 
 

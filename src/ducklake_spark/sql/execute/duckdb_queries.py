@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import DuckLakeError, InvalidInputError
+from ducklake_spark.format.duckdb_library import arrow_table
 from ducklake_spark.format.types import fold
 from ducklake_spark.scan.projection.types import choices_of
 from ducklake_spark.sql.duckdb import one_task
@@ -135,7 +136,7 @@ def _answered_here(lake: Lake, connection: duckdb.DuckDBPyConnection, sql: str) 
         raise InvalidInputError(str(error).split("\n\n")[0]) from None
     text, found = one_task.shown_sql(metadata.choices(lake), sql, columns, variants=True)
     try:
-        table = connection.execute(f"FROM ({text}) LIMIT {MOST_ROWS + 1}").to_arrow_table()
+        table = arrow_table(connection, f"FROM ({text}) LIMIT {MOST_ROWS + 1}")
     except duckdb.Error as error:
         raise InvalidInputError(str(error).split("\n\n")[0]) from None
     if table.num_rows > MOST_ROWS:

@@ -9,6 +9,7 @@ import duckdb
 
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.format.duckdb_library import NO_THREADS
 from ducklake_spark.format.objects import EPOCH
 from ducklake_spark.format.types import quote, text_literal
 from ducklake_spark.sql.execute.session import Session
@@ -17,7 +18,7 @@ from ducklake_spark.sql.execute.session import Session
 def connection(session: Session) -> duckdb.DuckDBPyConnection:
     """The DuckDB of a session, in the time zone of Spark's session if there is one."""
     if session.duckdb is None:
-        session.duckdb = duckdb.connect(":memory:", config={"threads": 1})
+        session.duckdb = duckdb.connect(":memory:", config=NO_THREADS)
         session.duckdb.execute("SET autoinstall_known_extensions = false")
     spark = scope_of(session.home).session
     if spark is not None:

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from ducklake_spark.engine.answers import LocalAnswer, answer_of_table
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError, NotFoundError
+from ducklake_spark.format.duckdb_library import arrow_table
 from ducklake_spark.scan.projection.types import TypeChoices, choices_of
 from ducklake_spark.sql.duckdb import one_task
 from ducklake_spark.sql.duckdb.values import Shown
@@ -49,7 +50,7 @@ def of_source(lake: Lake, name: str) -> DataFrame:
     import duckdb
 
     try:
-        found = local_duckdb.connection(session_of(lake)).execute(f"FROM {name}").to_arrow_table()
+        found = arrow_table(local_duckdb.connection(session_of(lake)), f"FROM {name}")
     except duckdb.Error as error:
         raise NotFoundError(str(error).split("\n\n")[0]) from None
     return of_table(lake, found)
@@ -75,7 +76,7 @@ def of_table(lake: Lake, table: pa.Table) -> DataFrame:
         columns = connection.execute("DESCRIBE FROM ducklake_rows").fetchall()
         kinds = [(str(column[0]), str(column[1])) for column in columns]
         text, found = one_task.shown_sql(choices(lake), "FROM ducklake_rows", kinds)
-        plain = connection.execute(text).to_arrow_table()
+        plain = arrow_table(connection, text)
     made = of_shown(lake, plain, found, table.column_names)
     _tables[made] = table
     return made

@@ -17,6 +17,7 @@ from ducklake_spark.engine import lakes as registry
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.columns import ColumnDef
+from ducklake_spark.format.duckdb_library import NO_THREADS, arrow_table
 from ducklake_spark.format.duckdb_sql import CATALOG_TOKEN, quote_if_needed
 from ducklake_spark.format.objects import MacroDef, TableDef, ViewDef
 from ducklake_spark.format.types import NESTED, duckdb_name, fold, quote, text_literal
@@ -76,7 +77,7 @@ class Mirror:
             InvalidInputError: What DuckDB says against it.
         """
         try:
-            return self.connection.execute(sql).to_arrow_table()
+            return arrow_table(self.connection, sql)
         except duckdb.Error as error:
             raise InvalidInputError(str(error).split("\n\n")[0]) from None
 
@@ -169,7 +170,7 @@ def lakes_of(session: Session, current: Lake) -> list[Lake]:
 @contextmanager
 def mirrored(session: Session, current: Lake) -> Iterator[Mirror]:
     """A DuckDB with all that the session's lakes have."""
-    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection = duckdb.connect(":memory:", config=NO_THREADS)
     mirror = Mirror(connection)
     try:
         for name, value in session.settings.items():

@@ -203,7 +203,12 @@ class LoadedTables:
             id=table.table_uuid,
             virtual=_virtual(table),
             partitioning=[
-                ("bucket" if key.buckets is not None else key.transform, keys[key.column_id], key.buckets)
+                # Spark's own transforms of times count since 1970.
+                (
+                    "bucket" if key.buckets is not None else key.epoch_unit or key.transform,
+                    keys[key.column_id],
+                    key.buckets,
+                )
                 for key in (table.partitioning.keys if table.partitioning is not None else ())
             ],
             properties=_properties(tx, table),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ducklake_spark.catalog import ddl
-from ducklake_spark.catalog.tables import TABLES
+from ducklake_spark.catalog.tables import tables_of
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.engine import info
 from ducklake_spark.engine.reads import read
@@ -180,10 +180,11 @@ class NameResolver:
             if fold(parts[-1]).startswith(INLINED):
                 inlined = functools.partial(info.inlined_table, scope_of(lake), parts[-1])
                 return Relation((parts[0], parts[-1]), frozenset(), _fixed(inlined))
-            if fold(parts[-1]) not in TABLES:
+            known = tables_of(scope_of(lake).store.format)
+            if fold(parts[-1]) not in known:
                 raise NotFoundError(
                     f'The catalog of lake "{lake.name}" has no table "{parts[-1]}".'
-                    f"{did_you_mean(parts[-1], TABLES)}"
+                    f"{did_you_mean(parts[-1], known)}"
                 )
             name = fold(parts[-1])
             return Relation((parts[0], name), frozenset(), _fixed(functools.partial(lake.metadata, name)))

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from ducklake_spark.format import duckdb_sql
 from ducklake_spark.format.columns import ColumnDef, find
+from ducklake_spark.format.duckdb_library import arrow_table
 from ducklake_spark.format.duckdb_rows import first_row
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import TableDef
@@ -403,4 +404,4 @@ def rows_of(paths: Sequence[str], table: TableDef) -> pa.Table:
         source = "read_parquet(?, hive_partitioning = false)"
         known = connection.execute(f"DESCRIBE SELECT * FROM {source}", [list(paths)]).fetchall()
         extra = others if len(known) > len(names) else ""
-        return connection.execute(f"SELECT {asked}{extra} FROM {source}", [list(paths)]).to_arrow_table()
+        return arrow_table(connection, f"SELECT {asked}{extra} FROM {source}", [list(paths)])

@@ -45,6 +45,8 @@ def encoded_keys(table: TableDef) -> tuple[EncodedKey, ...]:
             sql, folder = buckets.bucket_sql(name, column.data_type, key.buckets), "bucket"
         elif key.transform == "identity":
             sql, folder = name, column.name
+        elif key.epoch_unit is not None:
+            sql, folder = _epoch_sql(name, column, key.epoch_unit), key.transform
         else:
             sql, folder = f"{key.transform}({name})", key.transform
         if folder in used:
@@ -52,6 +54,17 @@ def encoded_keys(table: TableDef) -> tuple[EncodedKey, ...]:
         used.add(folder)
         keys.append(EncodedKey(f"CAST({sql} AS VARCHAR)", folder))
     return tuple(keys)
+
+
+def _epoch_sql(name: str, column: ColumnDef, unit: str) -> str:
+    if column.type == "date":
+        return f"date_diff('{unit}', DATE '1970-01-01', {name})"
+    value = f"CAST({name} AS TIMESTAMP)"  # of a zoned one in UTC, the zone of all who compute keys
+    if column.type == "timestamp_ns":
+        # A cast would round times before 1970 up.
+        floor = f"(epoch_ns({name}) - (epoch_ns({name}) % 1000 + 1000) % 1000) // 1000"
+        value = f"CASE WHEN isfinite({name}) THEN make_timestamp({floor}) END"
+    return f"date_diff('{unit}', TIMESTAMP '1970-01-01', {value})"
 
 
 def key_column(frame: DataFrame, column: Column, key: PartitionKey, definition: ColumnDef) -> Column | None:
@@ -77,7 +90,7 @@ def key_column(frame: DataFrame, column: Column, key: PartitionKey, definition: 
             return None
         elif name == "date" and key.transform == "hour":
             return F.when(column.isNotNull(), F.lit(0))
-        return _PARTS[key.transform](column)
+        return _since_1970(column, key.epoch_unit) if key.epoch_unit else _PARTS[key.transform](column)
     if name == "timestamptz":
         return F.unix_micros(column)
     if name == "varchar":
@@ -86,6 +99,15 @@ def key_column(frame: DataFrame, column: Column, key: PartitionKey, definition: 
         return _short(column)
     # As text, in which zero and minus zero differ, so that they are sorted apart.
     return column.cast("string") if name in ("float32", "float64") else column
+
+
+def _since_1970(column: Column, unit: str) -> Column:
+    if unit == "year":
+        return F.year(column)
+    if unit == "month":
+        return F.year(column) * 12 + F.month(column)
+    days = F.unix_date(F.to_date(column))
+    return days if unit == "day" else days.cast("long") * 24 + F.hour(column.cast("timestamp_ntz"))
 
 
 def _short(data: Column) -> Column:

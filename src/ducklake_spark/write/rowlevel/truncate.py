@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.format.edits import DeleteRows, TruncateTable
 from ducklake_spark.format.objects import is_local
 from ducklake_spark.scan.read import FILE_ID
@@ -40,7 +39,8 @@ def all_rows(
     for (name,) in tx.store.query(
         "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?", (table.table_id,)
     ):
-        rows = int(tx.store.query(f'SELECT count(*) FROM "{name}" WHERE {LIVE}', at)[0][0])
+        live = tx.store.inlined_columns(str(name)).live
+        rows = int(tx.store.query(f'SELECT count(*) FROM "{name}" WHERE {live}', at)[0][0])
         if rows:
             names.append(name)
             count += rows - len(edit.ended_rows.get(name, ()) if edit is not None else ())

@@ -1,0 +1,67 @@
+"""DuckDB as a library, in the release under test; the oracle may have another one (`make test-duckdb2`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import ducklake_spark
+from ducklake_spark.engine.scope import scope_of
+from tests.interop.oracle import Oracle
+
+
+def storage_version(oracle: Oracle, path: Path) -> str:
+    """The version of a DuckDB file, as the oracle's release says it."""
+    oracle.execute(f"ATTACH '{path}' AS looked_at (READ_ONLY)")
+    [(found,)] = oracle.execute(
+        "SELECT tags['storage_version'] FROM duckdb_databases() WHERE database_name = 'looked_at'"
+    )
+    oracle.execute("DETACH looked_at")
+    return str(found)
+
+
+def test_a_catalog_file_of_ours_is_one_of_duckdb_1_5(oracle: Oracle, tmp_path: Path) -> None:
+    path = tmp_path / "lake.ducklake"
+    with ducklake_spark.attach(f"ducklake:{path}") as lake:
+        lake.create_table("t", {"i": "int", "v": "varchar[]"})
+        lake["t"].insert([(1, ["a"]), (2, None)])
+    assert storage_version(oracle, path) == "v1.5.0+"
+
+    oracle.attach(f"ducklake:{path}")
+    assert oracle.execute("FROM t") == [(1, ["a"]), (2, None)]
+    oracle.execute("INSERT INTO t VALUES (3, [])")
+    oracle.detach()
+    with ducklake_spark.attach(f"ducklake:{path}") as lake:
+        lake["t"].insert([(4, ["d"])])
+    assert storage_version(oracle, path) == "v1.5.0+"
+    oracle.attach(f"ducklake:{path}")
+    assert oracle.execute("SELECT i FROM t ORDER BY i") == [(1,), (2,), (3,), (4,)]
+
+
+@pytest.mark.parametrize("version", ["v1.0.0", "v1.5.0"])
+def test_a_file_that_exists_is_not_upgraded(oracle: Oracle, tmp_path: Path, version: str) -> None:
+    path = tmp_path / "lake.ducklake"
+    oracle.execute(f"ATTACH '{path}' AS made (STORAGE_VERSION '{version}'); CREATE TABLE made.other(i INT)")
+    oracle.execute("INSERT INTO made.other VALUES (1); DETACH made")
+    before = storage_version(oracle, path)
+    with ducklake_spark.attach(f"ducklake:{path}", create_if_not_exists=True) as lake:
+        lake.create_table("t", {"i": "int"})
+        lake["t"].insert([(1,), (2,)])
+    with ducklake_spark.attach(f"ducklake:{path}") as lake:
+        lake["t"].insert([(3,)])
+
+    assert storage_version(oracle, path) == before
+    oracle.attach(f"ducklake:{path}")
+    assert oracle.execute("FROM t") == [(1,), (2,), (3,)]
+
+
+@pytest.mark.skipif(duckdb.__version__ < "2", reason="there is httpfs for DuckDB 1.5")
+def test_an_encrypted_lake_without_httpfs_says_so(tmp_path: Path) -> None:
+    with ducklake_spark.attach(f"ducklake:{tmp_path}/lake.ducklake", encrypted=True) as lake:
+        lake.create_table("t", {"i": "int"})
+        lake["t"].set_option("data_inlining_row_limit", 0)
+        with pytest.raises(ducklake_spark.errors.DuckLakeError, match="httpfs"):
+            lake["t"].insert([(1,)])
+        assert scope_of(lake).store.query("SELECT count(*) FROM ducklake_data_file") == [(0,)]
