@@ -32,6 +32,7 @@ from ducklake_spark.errors import (
 from ducklake_spark.format.objects import Snapshot
 from ducklake_spark.format.options import normalize_option
 from ducklake_spark.format.paths import normalize_data_path
+from ducklake_spark.spark.object_stores import check_options
 from ducklake_spark.storage import require_writable
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def attach(
     retry_backoff: float = 1.5,
     statement_retries: int = 10,
     catalog: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
     **others: Any,
 ) -> Lake:
     """Attaches a lake, and creates it when it does not exist.
@@ -119,6 +121,9 @@ def attach(
             another writer committed something that it cannot be combined with; 0 raises `ConflictError` at once.
         catalog: Make the lake a catalog of the session, under its name and until it is closed: `spark.sql`,
             `spark.table`, `df.writeTo` and the like know it. A lake without a session does so when it gets one.
+        storage_options: Settings of the object store that the data path is in, for this lake: for S3 `key_id`,
+            `secret`, `session_token`, `region`, `endpoint`, `url_style`, `use_ssl`. Without them, those of the
+            session's Hadoop count, and then the environment. See docs/storage.md.
 
     Raises:
         InvalidInputError: A parameter that is unknown, wrong or contradicts another.
@@ -213,6 +218,7 @@ def attach(
             policy=RetryPolicy(max_retry_count, retry_wait_ms, retry_backoff),
             statement_retries=statement_retries,
             is_encrypted=state.options.get("encrypted") == "true",
+            storage_options=check_options(storage_options, used_path),
         )
         snapshot = _pinned(store, snapshot_version, time, str(snapshot_time))
         scope = Scope(store, config, Cache(), session=spark, pinned=snapshot)

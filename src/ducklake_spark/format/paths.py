@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+_HADOOP_S3 = re.compile(r"s3[an]://")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
@@ -17,11 +18,12 @@ def folder(name: str, object_uuid: str) -> str:
 
 
 def normalize_data_path(path: str) -> str:
-    """A data path as the catalog keeps it: separators `/`, exactly one at the end.
+    """A data path as the catalog keeps it: separators `/`, exactly one at the end; S3 as DuckDB calls it.
 
-    >>> normalize_data_path("x/y//")
-    'x/y/'
+    >>> normalize_data_path("x/y//"), normalize_data_path("s3a://bucket/x")
+    ('x/y/', 's3://bucket/x/')
     """
+    path = _HADOOP_S3.sub("s3://", path)
     return path.replace("\\", "/").rstrip("/") + "/"
 
 

@@ -19,6 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ducklake_spark.errors import DuckLakeError, FileError, shortened
+from ducklake_spark.spark.object_stores import prepare
 from ducklake_spark.spark.session import session_or_local
 from ducklake_spark.storage import local_path, whole_path
 
@@ -335,6 +336,7 @@ class _Hadoop:
         self._jvm, self._new_path = jvm, jvm.org.apache.hadoop.fs.Path
         self._given = path
         self._errors = Py4JJavaError
+        prepare(session, path)
         try:
             self._path = self._new_path(path)
             self._system = self._path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
