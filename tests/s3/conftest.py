@@ -56,7 +56,7 @@ def spark(store: Store) -> Iterator[Any]:
         "spark.hadoop.fs.s3a.access.key": KEY,
         "spark.hadoop.fs.s3a.secret.key": SECRET,
         # A store that refuses is believed soon.
-        "spark.hadoop.fs.s3a.attempts.maximum": "1",
+        "spark.hadoop.fs.s3a.attempts.maximum": "6",
         "spark.hadoop.fs.s3a.retry.limit": "3",
         "spark.hadoop.fs.s3a.retry.interval": "50ms",
         "spark.hadoop.fs.s3a.retry.throttle.interval": "50ms",

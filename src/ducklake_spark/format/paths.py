@@ -23,8 +23,16 @@ def normalize_data_path(path: str) -> str:
     >>> normalize_data_path("x/y//"), normalize_data_path("s3a://bucket/x")
     ('x/y/', 's3://bucket/x/')
     """
-    path = _HADOOP_S3.sub("s3://", path)
-    return path.replace("\\", "/").rstrip("/") + "/"
+    return as_in_duckdb(path).replace("\\", "/").rstrip("/") + "/"
+
+
+def as_in_duckdb(path: str) -> str:
+    """A path with DuckDB's scheme for S3, where Hadoop has another.
+
+    >>> as_in_duckdb("s3a://bucket/x.parquet")
+    's3://bucket/x.parquet'
+    """
+    return _HADOOP_S3.sub("s3://", path)
 
 
 def join(parent: str, path: str | None, path_is_relative: bool) -> str:

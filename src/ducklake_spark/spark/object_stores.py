@@ -83,10 +83,17 @@ def prepare(spark: SparkSession, path: str, options: Mapping[str, str] | None = 
     jvm: Any = spark.sparkContext._jvm
     hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
     scheme = path.partition("://")[0].lower()
-    if family == "s3" and scheme != "s3a" and not _has_system(jvm, hadoop, scheme):
-        _require_system(jvm, hadoop, "s3a", family, path)
-        hadoop.set(f"fs.{scheme}.impl", hadoop.get("fs.s3a.impl") or _S3A)
-    _require_system(jvm, hadoop, scheme, family, path)
+    if scheme in ("http", "https"):
+        raise FileError(
+            f"Spark cannot read data files at {scheme}://{bucket_of(path)}: the web has no files that can be read in "
+            "parts by it. Give the folder or bucket that they are in as data_path, with override_data_path=True."
+        )
+    known = spark._jsparkSession.sessionState().newHadoopConf()
+    if family == "s3" and scheme != "s3a" and not _has_system(jvm, known, scheme):
+        _require_system(jvm, known, "s3a", family, path)
+        hadoop.set(f"fs.{scheme}.impl", known.get("fs.s3a.impl") or _S3A)
+    else:
+        _require_system(jvm, known, scheme, family, path)
     for key, value in _hadoop_settings(family, path, options or {}).items():
         hadoop.set(key, value)
 
@@ -103,6 +110,11 @@ def access(spark: SparkSession, path: str, options: Mapping[str, str] | None = N
     if options:
         stores.append((family_of(path), bucket_of(path), _pairs(options)))
     return Access(tuple(stores))
+
+
+def access_by(path: str, options: Mapping[str, str]) -> Access:
+    """The same without a session: by settings that were given, and the environment."""
+    return Access(((family_of(path), bucket_of(path), _pairs(options)),))
 
 
 def _pairs(settings: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -38,7 +38,7 @@ _FINAL = (
         "SIGNATURE_DOES_NOT_MATCH",
         "NO_SUCH_BUCKET",
     ),
-    "HTTP status 403",
+    *("HTTP status 403", "Unable to load lib"),
 )
 """Words of stores whose answer does not change."""
 _JOB = "job-"
@@ -359,11 +359,12 @@ def _fsspec(scheme: str, settings: Settings) -> Any:
 
     try:
         import fsspec  # type: ignore[import-not-found,unused-ignore]  # not a requirement
-    except ImportError:
+
+        return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme, **dict(settings))))
+    except (ImportError, ValueError):
         raise ImportError(
             f"Arrow has no client for {scheme}://; install fsspec, with its package for it, for driver and workers"
         ) from None
-    return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme, **dict(settings))))
 
 
 NOWHERE = Access()

@@ -110,7 +110,7 @@ def _patterns(path: Any) -> list[str]:
     for each in patterns:
         if not isinstance(each, str) or not each:
             raise InvalidInputError(f"add_data_files() takes paths as texts, not {each!r}.")
-    return patterns
+    return [paths.as_in_duckdb(each) for each in patterns]
 
 
 def _flag(name: str, value: Any) -> bool:
