@@ -155,6 +155,24 @@ def test_files_are_kept_in_order(
     assert sorted(theirs("SELECT * FROM t")) == expected
 
 
+def test_a_delete_file_names_the_snapshot_that_it_came_with(attach: Attach, theirs: Any, spark: Any) -> None:
+    with attach(data_inlining_row_limit=0) as lake:
+        lake.sql("CREATE TABLE t AS SELECT id FROM range(100)")
+        lake.sql("CREATE TABLE other (id BIGINT)")
+        lake["t"].delete("id < 5")
+        with lake.transaction():
+            lake["t"].delete("id < 10")
+            beside = threading.Thread(target=lambda: lake["other"].insert(spark.range(3)))
+            beside.start()
+            beside.join()
+        last = lake.current_snapshot().first()[0]
+        assert lake.table("t", version=last - 1).count() == 95
+        assert lake.table_deletions("t", last, last).count() == 5
+    assert theirs(f"SELECT count(*), (SELECT count(*) FROM t AT (VERSION => {last - 1})) FROM t") == [
+        (90, 95)
+    ]
+
+
 def test_an_encrypted_lake(attach: Attach, theirs: Any, bucket: str) -> None:
     with attach(encrypted=True, data_inlining_row_limit=0) as lake:
         lake.sql("CREATE TABLE t (i INT, s STRING)")
