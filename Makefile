@@ -17,7 +17,9 @@ BY_FILE   = --dist loadfile --no-loadscope-reorder
 OR_NONE   = || [ $$? -eq 5 ]
 
 .DEFAULT_GOAL := help
-.PHONY: browser lock release test-fast test-docs docs-serve bench-add-files bench-first bench-maintenance bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 lint format types docs bench-catalog clean
+S3_JARS := build/s3-jars
+
+.PHONY: s3-jars test-s3 browser lock release test-fast test-docs docs-serve bench-add-files bench-first bench-maintenance bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 lint format types docs bench-catalog clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -44,12 +46,19 @@ servers: ## Install PostgreSQL and MariaDB for the tests, where that is possible
 browser: ## Install Chromium for the tests of the explorer, where that is possible
 	@scripts/browser
 
-demo: venv java ## Run examples/demo.py
+s3-jars: venv ## Fetch the jars with which Spark reaches S3, for the tests and the demo
+	@scripts/s3-jars $(BIN)/python $(S3_JARS)
+
+demo: venv java $(if $(findstring --s3,$(ARGS)),s3-jars) ## Run examples/demo.py
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python examples/demo.py $(ARGS)
 
 test: venv java servers browser ## Run all tests and examples on the newest PySpark
-	$(call PYTEST,$(VENV)) -n $(JOBS) $(BY_FILE) --ignore tests/test_docs.py $(ARGS)
-	@$(MAKE) --no-print-directory test-docs
+	$(call PYTEST,$(VENV)) -n $(JOBS) $(BY_FILE) --ignore tests/test_docs.py --ignore tests/s3 $(ARGS)
+	@$(MAKE) --no-print-directory test-s3 test-docs
+
+# In a process of its own: Spark must know the jars when it starts.
+test-s3: venv java s3-jars ## Run the tests on S3, played by a server on this machine
+	$(call PYTEST,$(VENV)) tests/s3 $(ARGS) $(OR_NONE)
 
 test-fast: venv ## Run the tests that need neither Spark nor servers, in about a minute
 	$(call PYTEST,$(VENV)) -n $(JOBS) -m 'not spark' -k 'not postgres and not mysql' \

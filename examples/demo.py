@@ -1,6 +1,7 @@
 """A lake in a minute: made, changed and looked back at by ducklake-spark, then opened by DuckDB's own extension.
 
-Run it with `make demo`. It needs no server, and leaves nothing behind.
+Run it with `make demo`. It needs no server, and leaves nothing behind. With `make demo ARGS=--s3` the data files are
+in a bucket, of a server on this machine that plays S3.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +25,14 @@ import duckdb
 
 connection = duckdb.connect(config={"autoinstall_known_extensions": False})
 version = connection.execute("PRAGMA version").fetchone()[0]
-package = importlib.util.find_spec("duckdb_extension_ducklake")
-if package is None:
-    sys.exit("The package duckdb-extension-ducklake is missing: pip install -e '.[dev]'")
-file = pathlib.Path(package.origin).parent / "extensions" / version / "ducklake.duckdb_extension"
-connection.execute(f"LOAD '{file}'")
+for name in ["ducklake"] + ["httpfs"] * bool(sys.argv[4]):
+    package = importlib.util.find_spec(f"duckdb_extension_{name}")
+    if package is None:
+        sys.exit(f"The package duckdb-extension-{name} is missing: pip install -e '.[dev]'")
+    file = pathlib.Path(package.origin).parent / "extensions" / version / f"{name}.duckdb_extension"
+    connection.execute(f"LOAD '{file}'")
+if sys.argv[4]:
+    connection.execute(sys.argv[4])
 connection.execute(f"ATTACH '{sys.argv[1]}' AS lake")
 snapshots = connection.execute(
     "SELECT snapshot_id, changes::JSON::VARCHAR, author, commit_message FROM lake.snapshots() ORDER BY 1"
@@ -167,13 +172,24 @@ def plain(types: dict[str, str]) -> dict[str, str]:
     return {name: kind.replace('"', "") for name, kind in types.items()}
 
 
+def place() -> AbstractContextManager[tuple[str, dict[str, Any]]]:
+    """Where data files go: what DuckDB has to be told of it, and what `attach()` has to."""
+    if "--s3" not in sys.argv[1:]:
+        return nullcontext(("", {}))
+    from s3 import bucket  # beside this script
+
+    return bucket()
+
+
 def main() -> None:
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="ducklake-spark-demo-") as folder:
+    with tempfile.TemporaryDirectory(prefix="ducklake-spark-demo-") as folder, place() as (secret, options):
         uri = f"ducklake:{Path(folder) / 'metadata.ducklake'}"
 
         title("1. A new lake, its catalog in a DuckDB file")
-        with ducklake_spark.attach(uri, name="lake") as lake:
+        with ducklake_spark.attach(uri, name="lake", **options) as lake:
+            if options:
+                print(f"  its data files in {options['data_path']}")
             print(f"  {lake.name}: version {lake.version}, schemas {lake.schemas()}")
 
             title("2. Changes, each one or each transaction a snapshot")
@@ -206,7 +222,7 @@ def main() -> None:
         title("7. The same lake in DuckDB, by its own extension")
         wanted = json.dumps([["shop.orders", version] for version in views])
         asked = subprocess.run(
-            [sys.executable, "-c", DUCKDB, uri, wanted, json.dumps(list(held))],
+            [sys.executable, "-c", DUCKDB, uri, wanted, json.dumps(list(held)), secret],
             stdout=subprocess.PIPE,
             text=True,
             check=True,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.api.lake import Lake
 from ducklake_spark.catalog.create import CatalogState, initialize, inspect
+from ducklake_spark.catalog.frozen import FrozenCatalog, fetched, frozen_url
 from ducklake_spark.catalog.location import Location, attach_string, default_name, parse_location
 from ducklake_spark.catalog.migrate import migrate
 from ducklake_spark.catalog.open import open_store
@@ -24,6 +25,7 @@ from ducklake_spark.engine import lakes
 from ducklake_spark.engine.scope import LakeConfig, Scope
 from ducklake_spark.engine.times import Timestamp, micros_of
 from ducklake_spark.errors import (
+    CatalogError,
     InvalidInputError,
     NativeUnavailableError,
     NotADuckLakeError,
@@ -34,7 +36,10 @@ from ducklake_spark.format.objects import Snapshot
 from ducklake_spark.format.options import normalize_option
 from ducklake_spark.format.paths import normalize_data_path
 from ducklake_spark.format.versions import FORMAT_1_0, FORMATS, OLD_VERSIONS, LakeFormat
+from ducklake_spark.spark.object_stores import access, access_by, check_options
+from ducklake_spark.spark.session import session_or_local
 from ducklake_spark.storage import require_writable
+from ducklake_spark.workers.object_store import StoreError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,6 +85,7 @@ def attach(
     retry_backoff: float = 1.5,
     statement_retries: int = 10,
     catalog: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
     **others: Any,
 ) -> Lake:
     """Attaches a lake, and creates it when it does not exist.
@@ -95,7 +101,8 @@ def attach(
     Args:
         uri: `ducklake:PATH` or `ducklake:duckdb:PATH`, `ducklake:sqlite:PATH`, `ducklake:postgres:CONNINFO`,
             `ducklake:mysql:CONNINFO`; key=value pairs or a URL for the servers. `ducklake:NAME` is a persistent secret
-            of DuckDB, of type `ducklake`. A path of a DuckDB or SQLite file may stand alone, and a server's URL.
+            of DuckDB, of type `ducklake`. A path of a DuckDB or SQLite file may stand alone, and a server's URL. A
+            DuckDB file may be at a URL of `https://`, `s3://` and the like: a copy of it is read, read-only.
         spark: The session to use; without one, the active session, or a new local one when it is needed.
         name: The lake's name in SQL; by default as ATTACH derives it.
         data_path: Where data files go. Needed to create a lake, except in a DuckDB file.
@@ -124,6 +131,9 @@ def attach(
             another writer committed something that it cannot be combined with; 0 raises `ConflictError` at once.
         catalog: Make the lake a catalog of the session, under its name and until it is closed: `spark.sql`,
             `spark.table`, `df.writeTo` and the like know it. A lake without a session does so when it gets one.
+        storage_options: Settings of the object store that the data path is in, for this lake: for S3 `key_id`,
+            `secret`, `session_token`, `region`, `endpoint`, `url_style`, `use_ssl`. Without them, those of the
+            session's Hadoop count, and then the environment. See docs/storage.md.
 
     Raises:
         InvalidInputError: A parameter that is unknown, wrong or contradicts another.
@@ -171,6 +181,9 @@ def attach(
             f"create_if_not_exists contradicts {told}: a lake cannot be created read-only. Leave one of them out."
         )
     uri = attach_string(uri)
+    frozen = _frozen(uri, spark, storage_options, create_if_not_exists)
+    if frozen is not None:
+        uri, read_only = f"ducklake:duckdb:{frozen.path}", True
     hidden = secret_name(uri) if metadata_path is None else None
     if hidden is not None:
         secret = lake_secret(hidden)
@@ -190,13 +203,18 @@ def attach(
     is_shared = create_if_not_exists or metadata_schema is not None  # a database that may hold other things
     if create and given_path is None and location.kind == "sqlite" and not os.path.exists(location.path):
         raise _no_data_path(location.display)  # before the file is made
-    store = open_store(
-        location,
-        metadata_schema=metadata_schema,
-        read_only=read_only,
-        busy_timeout=busy_timeout,
-        create=create,
-    )
+    try:
+        store = open_store(
+            location,
+            metadata_schema=metadata_schema,
+            read_only=read_only,
+            busy_timeout=busy_timeout,
+            create=create,
+        )
+    except BaseException:
+        if frozen is not None:
+            frozen.remove()
+        raise
     try:
         request = _Request(
             location,
@@ -226,17 +244,48 @@ def attach(
             policy=RetryPolicy(max_retry_count, retry_wait_ms, retry_backoff),
             statement_retries=statement_retries,
             is_encrypted=state.options.get("encrypted") == "true",
+            storage_options=check_options(storage_options, used_path),
         )
         snapshot = _pinned(store, snapshot_version, time, str(snapshot_time))
         scope = Scope(store, config, Cache(), session=spark, pinned=snapshot)
         lake = Lake(scope)
+        if frozen is not None:
+            scope.on_close.append(frozen.remove)
         lakes.remember(lake)
         if catalog:
             _make_catalog(lake, scope)
         return lake
     except BaseException:
         store.close()
+        if frozen is not None:
+            frozen.remove()
         raise
+
+
+def _frozen(
+    uri: str, spark: SparkSession | None, options: Mapping[str, Any] | None, create: bool | None
+) -> FrozenCatalog | None:
+    """A copy of a catalog file that is on other storage; None for a catalog of any other kind."""
+    url = frozen_url(uri)
+    if url is None:
+        return None
+    if create:
+        raise InvalidInputError(
+            "create_if_not_exists contradicts a catalog on other storage, which is read-only. Leave it out."
+        )
+
+    def fetch(source: str, target: str) -> None:
+        session = spark
+        if session is None and _is_session_active():
+            session = session_or_local(None)
+        known = check_options(options, source)
+        reach = access(session, source, known) if session is not None else access_by(source, known)
+        try:
+            reach.fetch(source, target)
+        except StoreError as error:
+            raise CatalogError(f"The catalog at {source} cannot be fetched: {error.reason}.") from None
+
+    return fetched(url, fetch)
 
 
 def _make_catalog(lake: Lake, scope: Scope) -> None:

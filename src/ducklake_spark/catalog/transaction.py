@@ -75,6 +75,8 @@ class Transaction:
         """What is looked at inside the commit when others committed since the start; raises ConflictError."""
         self.written: list[str] = []
         """Files that were written for it; they are removed unless it commits."""
+        self.remove: Callable[[Iterable[str]], None] = _remove
+        """Removes such files, as far as that works; set by whoever knows how to reach object stores."""
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
@@ -85,13 +87,14 @@ class Transaction:
             yield
         except BaseException:
             self.edits, self.info, self.checks = edits, info, checks
-            _remove(set(self.written).difference(written))
+            self.remove(set(self.written).difference(written))
             self.written = written
             raise
 
     def discard(self) -> None:
         """Removes the files that were written; nothing refers to them."""
-        _remove(self.written)
+        if self.written:
+            self.remove(self.written)
         self.written = []
 
     def tidy(self) -> None:

@@ -102,7 +102,7 @@ def feed_of(
     first = _lower(scope.store, start)
     schema, table = _table_at(scope, name, last)
     choices = choices_of(scope.spark, timestamp_ns)
-    info = LakeInfo(scope.name, scope.config.data_path, scope.config.is_encrypted)
+    info = LakeInfo(scope.name, scope.config.data_path, scope.config.is_encrypted, scope.access)
     return make_feed(store, info, schema, table, first, last, choices, is_net=net)
 
 

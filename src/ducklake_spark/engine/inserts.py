@@ -14,7 +14,7 @@ from ducklake_spark.write.target import Added, Target, row_count
 def target_of(scope: Scope, tx: Transaction, table: TableDef, *, has_row_ids: bool = False) -> Target:
     """A table as the target of a write."""
     schema = tx.schema_of(table.schema_id)
-    return Target(tx, schema, table, scope.config.data_path, has_row_ids=has_row_ids)
+    return Target(tx, schema, table, scope.config.data_path, scope.access, has_row_ids)
 
 
 def staged(scope: Scope, tx: Transaction, table: TableDef, rows: Any) -> Added:

@@ -19,6 +19,7 @@ from ducklake_spark.scan.planning.plan import LakeInfo
 from ducklake_spark.scan.projection.types import TimestampNs, choices_of
 from ducklake_spark.scan.read import Pending, ReadOptions, read_table
 from ducklake_spark.workers.deletes import deleted_positions
+from ducklake_spark.workers.object_store import NOWHERE, is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,7 +39,7 @@ def read(
     """A table as a transaction sees it, its own rows and deletes included; `without` are data files to leave out."""
     schema = tx.schema_of(table.schema_id)
     options = ReadOptions(timestamp_ns=timestamp_ns, virtual_columns=tuple(virtual_columns))
-    info = LakeInfo(scope.name, scope.config.data_path, scope.config.is_encrypted)
+    info = LakeInfo(scope.name, scope.config.data_path, scope.config.is_encrypted, scope.access)
     pending = _pending(scope, tx, table, timestamp_ns)
     if without:
         pending = pending or Pending()
@@ -63,7 +64,7 @@ def _pending(scope: Scope, tx: Transaction, table: TableDef, timestamp_ns: Times
     return Pending(
         data_files=files,
         dropped_files=frozenset(file_id for file_id, each in edit.deletes.items() if each.ended),
-        deleted=_deleted(edit, {i: file for i, file in own_files.items() if i not in many}),
+        deleted=_deleted(scope, edit, {i: file for i, file in own_files.items() if i not in many}),
         delete_files=tuple(
             ScanFile(file_id, file.whole_path, file.file_size_bytes, key=file.key)
             for file_id, file in many.items()
@@ -80,15 +81,17 @@ def _delete_files(edit: TableEdit) -> dict[int, DeleteFile]:
     return found | {-1 - place: file for place, file in edit.own_deletes.items()}
 
 
-def _deleted(edit: TableEdit, files: Mapping[int, DeleteFile]) -> dict[int, list[int]]:
+def _deleted(scope: Scope, edit: TableEdit, files: Mapping[int, DeleteFile]) -> dict[int, list[int]]:
     """Positions that the transaction deleted, by file: those for the catalog, and those in these delete files."""
     found = {
         file_id: list(each.inlined)
         for file_id, each in edit.deletes.items()
         if each.inlined and not each.ended
     }
+    access = scope.access() if any(is_remote(file.whole_path) for file in files.values()) else NOWHERE
     for file_id, file in files.items():
-        found.setdefault(file_id, []).extend(deleted_positions(file.whole_path, file.key).tolist())
+        with access.here(file.whole_path) as local:
+            found.setdefault(file_id, []).extend(deleted_positions(local, file.key).tolist())
     return found
 
 

@@ -38,10 +38,11 @@ from ducklake_spark.scan.change_feed.frames import ChangeReader
 from ducklake_spark.scan.change_feed.plan import Feed, FeedFile, make_feed
 from ducklake_spark.scan.planning.plan import LakeInfo
 from ducklake_spark.scan.projection.types import choices_of
-from ducklake_spark.write.failures import refused
+from ducklake_spark.workers.object_store import is_remote
+from ducklake_spark.write.failures import explained, refused
 from ducklake_spark.write.insert import rows_to_add
 from ducklake_spark.write.rowlevel.deletes import LOCATOR, delete_matching, inlined_delete_counts
-from ducklake_spark.write.target import Target, local_path
+from ducklake_spark.write.target import Target, place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -127,10 +128,10 @@ class _Rows:
     def __init__(self, scope: Scope, tx: Transaction, table: TableDef, then: Snapshot) -> None:
         self.scope, self.tx, self.table, self.then = scope, tx, table, then
         self.schema = tx.schema_of(table.schema_id)
-        self.target = Target(tx, self.schema, table, scope.config.data_path, has_row_ids=True)
+        self.target = Target(tx, self.schema, table, scope.config.data_path, scope.access, has_row_ids=True)
         self.feed: Feed = make_feed(
             tx.store,
-            LakeInfo(scope.name, scope.config.data_path, scope.config.is_encrypted),
+            LakeInfo(scope.name, scope.config.data_path, scope.config.is_encrypted, scope.access),
             self.schema,
             table,
             replace(then, snapshot_id=then.snapshot_id + 1),
@@ -267,9 +268,16 @@ class _Rows:
 
     def _linked(self, file: FeedFile, facts: DataFile) -> DataFile:
         """Another name of the same bytes, or a copy where the storage has no second names."""
-        source, folder = local_path(file.path), local_path(self.target.folder)
+        source, folder = place_of(file.path), place_of(self.target.folder)
         name = f"ducklake-{uuid7()}.parquet"
         whole = os.path.join(folder, name)
+        if self.target.is_remote or is_remote(source):
+            self.tx.written.append(whole)
+            try:
+                explained(self.target, lambda: self.target.access([source]).copy(source, whole))
+            except OSError as error:
+                raise self._unreadable(source, error) from error
+            return replace(facts, path=name, whole_path=whole)
         try:
             os.makedirs(folder, exist_ok=True)
         except OSError as error:
@@ -283,11 +291,14 @@ class _Rows:
             except OSError:
                 shutil.copyfile(source, whole)
         except OSError as error:
-            raise DuckLakeError(
-                f'Cannot restore table "{self.table.name}" to version {self.then.snapshot_id}: its data file {source} '
-                f"cannot be read ({error})."
-            ) from error
+            raise self._unreadable(source, error) from error
         return replace(facts, path=name, whole_path=whole)
+
+    def _unreadable(self, source: str, error: OSError) -> DuckLakeError:
+        return DuckLakeError(
+            f'Cannot restore table "{self.table.name}" to version {self.then.snapshot_id}: its data file {source} '
+            f"cannot be read ({error})."
+        )
 
 
 def _located(locators: DataFrame) -> DataFrame:

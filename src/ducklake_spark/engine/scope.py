@@ -41,8 +41,9 @@ from ducklake_spark.format.objects import EPOCH, SchemaDef, Snapshot
 from ducklake_spark.format.options import Options
 from ducklake_spark.format.rows import CommitInfo
 from ducklake_spark.format.types import fold
-from ducklake_spark.spark import interrupts
+from ducklake_spark.spark import interrupts, object_stores
 from ducklake_spark.spark.session import expected, session_or_local
+from ducklake_spark.workers.object_store import Access, is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,6 +64,8 @@ class LakeConfig:
     policy: RetryPolicy = field(default_factory=RetryPolicy)
     statement_retries: int = 10
     is_encrypted: bool = False
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Settings for the store of the data path; secrets among them."""
 
 
 @dataclass
@@ -108,6 +111,8 @@ class Scope:
         self._local = threading.local()
         self._marked: dict[str, _ThreadState] = {}
         self._begun: set[int] = set()
+        self._prepared: SparkSession | None = None
+        """The session that can reach the store of the data path."""
 
     @property
     def name(self) -> str:
@@ -120,9 +125,21 @@ class Scope:
         if self._parent is not None:
             return self._parent.spark
         self.session = session_or_local(self.session)
+        if is_remote(self.config.data_path) and self._prepared is not self.session:
+            self._prepared = self.session
+            object_stores.prepare(self.session, self.config.data_path, self.config.storage_options)
         while self.on_session:
             self.on_session.pop()(self.session)
         return self.session
+
+    @property
+    def files_session(self) -> SparkSession | None:
+        """The session that lists and deletes files of the data path; on this machine none is needed."""
+        return self.spark if is_remote(self.config.data_path) else self.session
+
+    def access(self) -> Access:
+        """How workers reach object stores: by the session's settings, and those that were given."""
+        return object_stores.access(self.spark, self.config.data_path, self.config.storage_options)
 
     def expecting_spark(self) -> AbstractContextManager[None]:
         """Lets Spark start beside what a block does before it needs it."""
@@ -267,7 +284,13 @@ class Scope:
             self.config.attached_options,
         )
         reader = SnapshotReader(self.store, self.pinned or newest, self.cache)
-        return Transaction(reader, options, self.config.policy)
+        transaction = Transaction(reader, options, self.config.policy)
+        if is_remote(self.config.data_path):
+            transaction.remove = self._remove
+        return transaction
+
+    def _remove(self, paths: Iterable[str]) -> None:
+        self.access().remove(list(paths))
 
     def read_transaction(self) -> Transaction:
         """What a read looks at: the running transaction, or a new one at the newest snapshot."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+_HADOOP_S3 = re.compile(r"s3[an]://")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
@@ -17,12 +18,21 @@ def folder(name: str, object_uuid: str) -> str:
 
 
 def normalize_data_path(path: str) -> str:
-    """A data path as the catalog keeps it: separators `/`, exactly one at the end.
+    """A data path as the catalog keeps it: separators `/`, exactly one at the end; S3 as DuckDB calls it.
 
-    >>> normalize_data_path("x/y//")
-    'x/y/'
+    >>> normalize_data_path("x/y//"), normalize_data_path("s3a://bucket/x")
+    ('x/y/', 's3://bucket/x/')
     """
-    return path.replace("\\", "/").rstrip("/") + "/"
+    return as_in_duckdb(path).replace("\\", "/").rstrip("/") + "/"
+
+
+def as_in_duckdb(path: str) -> str:
+    """A path with DuckDB's scheme for S3, where Hadoop has another.
+
+    >>> as_in_duckdb("s3a://bucket/x.parquet")
+    's3://bucket/x.parquet'
+    """
+    return _HADOOP_S3.sub("s3://", path)
 
 
 def join(parent: str, path: str | None, path_is_relative: bool) -> str:

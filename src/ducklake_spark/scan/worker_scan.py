@@ -32,6 +32,7 @@ from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
 from ducklake_spark.storage import local_path
 from ducklake_spark.workers.file_columns import FileNode
 from ducklake_spark.workers.file_scan import FileScan, ScannedColumn, ScannedFile, SourceColumns
+from ducklake_spark.workers.object_store import NOWHERE, is_remote
 
 _SOURCE = SourceColumns("__ducklake_own_path", "__ducklake_own_position", "__ducklake_own_code")
 _LONG = spark_types.LongType()
@@ -104,6 +105,7 @@ class WorkerRelation:
             _SOURCE,
             to_arrow_schema(read, timezone="UTC", prefers_large_types=False).serialize().to_pybytes(),
             self._condition(filters, read.names),
+            self.plan.lake.reach() if any(is_remote(file.path) for file in files) else NOWHERE,
         )
         numbers = spark.range(0, len(tasks), 1, len(tasks))
         return map_in_arrow(numbers, work, read).select(*map(ticked, columns))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,6 +29,7 @@ from ducklake_spark.workers.file_columns import (
     schema_entry,
     struct_fields,
 )
+from ducklake_spark.workers.object_store import NOWHERE, Access, is_remote
 from ducklake_spark.workers.parquet_concat import UnlikeFilesError, concat
 from ducklake_spark.workers.parquet_source import MISSING, failure, parquet, unreadable
 
@@ -95,13 +97,19 @@ class Rewriting:
     with_snapshots: bool
     order: Order | None = None
 
-    def result(self, sources: Sequence[Source], *, may_omit_row_ids: bool) -> dict[str, Any]:
+    def result(self, sources: Sequence[Source], *, may_omit_row_ids: bool, inner: str = "") -> dict[str, Any]:
         """Writes the live rows of the sources. The result has no path when there are none.
 
         Args:
             sources: The files, in the order of their rows.
             may_omit_row_ids: Whether row ids follow each other, so that they need not be written.
+            inner: The folders of their partition.
         """
+        with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as scratch:
+            local = _fetched(self.encoding.access, sources, scratch)
+            return self._result(local, may_omit_row_ids, inner)
+
+    def _result(self, sources: Sequence[Source], may_omit_row_ids: bool, inner: str) -> dict[str, Any]:
         missing = [source.path for source in sources if not os.path.exists(source.path)]
         if missing:
             raise failure(MISSING, missing[0])
@@ -123,7 +131,7 @@ class Rewriting:
             connection.execute("SET disabled_optimizers = 'build_side_probe_side'")
             return self._relation(connection, sources, shapes)
 
-        made = encoding.rows_of(relation)
+        made = encoding.rows_of(relation, inner)
         if not made:
             return {"path": None, "row_ids": with_row_ids}
         [(path, info)] = made
@@ -330,6 +338,30 @@ def _deleted(sources: Sequence[Source]) -> pa.Table | None:
     return pa.table({"file": pa.concat_arrays(files), "pos": pa.concat_arrays(positions)})
 
 
+def _fetched(access: Access, sources: Sequence[Source], scratch: str) -> list[Source]:
+    """The sources with their files on this machine."""
+    named = [path for source in sources for path in (source.path, source.delete_file) if path is not None]
+    if not any(map(is_remote, named)):
+        return list(sources)
+    try:
+        places = dict(zip(named, access.fetch_all(named, scratch), strict=True))
+    except FileNotFoundError as error:
+        raise failure(MISSING, _missing(named, str(error))) from None
+    return [
+        replace(
+            source,
+            path=places[source.path],
+            delete_file=None if source.delete_file is None else places[source.delete_file],
+        )
+        for source in sources
+    ]
+
+
+def _missing(paths: Sequence[str], said: str) -> str:
+    """Which file it was, as far as the store's words tell."""
+    return next((path for path in paths if path.rpartition("/")[2] in said), paths[0])
+
+
 def _memory_limit() -> int:
     """What one of the machine's tasks may use; more goes to its scratch folder."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -344,6 +376,8 @@ class Work:
     rewriting: int
     sources: tuple[Source, ...]
     may_omit_row_ids: bool = False
+    inner: str = ""
+    """The folders of its partition."""
 
 
 @dataclass(frozen=True)
@@ -358,7 +392,9 @@ class CompactionTasks:
             for number in batch.column(0).to_pylist():
                 work = self.work[number]
                 rewriting = self.rewritings[work.rewriting]
-                result = rewriting.result(work.sources, may_omit_row_ids=work.may_omit_row_ids)
+                result = rewriting.result(
+                    work.sources, may_omit_row_ids=work.may_omit_row_ids, inner=work.inner
+                )
                 yield pa.record_batch([pa.array([number]), pa.array([json.dumps(result)])], schema=RESULT)
 
 
@@ -367,6 +403,7 @@ class JoinTasks:
     """Puts files behind each other, in the workers: the result has the sizes of the first one and of its footer."""
 
     work: tuple[tuple[str, ...], ...]
+    access: Access = NOWHERE
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -376,7 +413,15 @@ class JoinTasks:
 
     def joined(self, number: int) -> tuple[int, int] | None:
         """The sizes; None when the files are not alike, and stay as they are."""
+        paths = self.work[number]
         try:
-            return concat(self.work[number])
+            if not is_remote(paths[0]):
+                return concat(paths)
+            with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as scratch:
+                fetched = self.access.fetch_all(paths, scratch)
+                sizes = concat(fetched)
+                self.access.upload(fetched[0], paths[0])
         except UnlikeFilesError:
             return None
+        self.access.remove(paths[1:])
+        return sizes

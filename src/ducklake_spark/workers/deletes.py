@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -16,6 +17,7 @@ from ducklake_spark.format.duckdb_rows import first_row
 from ducklake_spark.format.encryption import FileKey, new_key
 from ducklake_spark.format.objects import uuid7
 from ducklake_spark.format.types import text_literal
+from ducklake_spark.workers.object_store import NOWHERE, Access, is_remote
 from ducklake_spark.workers.parquet_source import encryption_options, parquet, unreadable
 
 if TYPE_CHECKING:
@@ -72,6 +74,8 @@ class DeleteEncoding:
     """Whether delete files are deletion vectors."""
     encrypted: bool = False
     """Whether delete files are encrypted, each with a key of its own."""
+    access: Access = NOWHERE
+    """How the store of the folder is reached, and that of older delete files."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of (file id, name, positions); one answer for each."""
@@ -99,13 +103,28 @@ class DeleteEncoding:
 
     def _write(self, file: TableFile, positions: Sequence[int], *, own: bool) -> dict[str, Any]:
         """A delete file with these positions and those of the file that it takes the place of."""
-        os.makedirs(self.folder, exist_ok=True)
+        if not is_remote(self.folder):
+            os.makedirs(self.folder, exist_ok=True)
+            return self._written(file, positions, self.folder, own=own)
+        with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as scratch:
+            if file.delete_file is not None:
+                [known] = self.access.fetch_all([file.delete_file], scratch)
+                file = replace(file, delete_file=known)
+            written = self._written(file, positions, scratch, own=own)
+            path = f"{self.folder.rstrip('/')}/{os.path.basename(written['path'])}"
+            self.access.upload(written["path"], path)
+            return written | {"path": path}
+
+    def _written(
+        self, file: TableFile, positions: Sequence[int], folder: str, *, own: bool
+    ) -> dict[str, Any]:
+        """Writes it into a folder of this machine."""
         if self.vectors:
-            return self._write_vector(file, positions)
+            return self._write_vector(file, positions, folder)
         # A vector of this transaction does not tell its own deletes from those that it took over.
         history = file.delete_file is not None and not own and not (file.pending and file.is_vector)
         history = history and not (file.pending and file.delete_id is None)
-        path = os.path.join(self.folder, f"ducklake-{uuid7()}-delete.parquet")
+        path = os.path.join(folder, f"ducklake-{uuid7()}-delete.parquet")
         with duckdb.connect(":memory:", config={"threads": 1}) as connection:
             connection.register("added", pa.table({"pos": pa.array(positions, pa.int64())}))
             parts = [f"SELECT pos, CAST({self.stamp} AS BIGINT) AS s FROM added"]
@@ -133,14 +152,14 @@ class DeleteEncoding:
             "key": None if key is None else key.text,
         }
 
-    def _write_vector(self, file: TableFile, positions: Sequence[int]) -> dict[str, Any]:
+    def _write_vector(self, file: TableFile, positions: Sequence[int], folder: str) -> dict[str, Any]:
         """A deletion vector of all positions; as it has no place for snapshots, the one before it ends with it."""
         import numpy as np
 
         known = file.delete_file
         old = [] if known is None else [deleted_positions(known, file.delete_key)]
         deleted_rows = np.unique(np.concatenate([*old, np.array(positions, np.int64)]))
-        path = os.path.join(self.folder, f"ducklake-{uuid7()}-delete.puffin")
+        path = os.path.join(folder, f"ducklake-{uuid7()}-delete.puffin")
         data = vector_of(deleted_rows)
         with open(path, "xb") as vector:
             vector.write(data)

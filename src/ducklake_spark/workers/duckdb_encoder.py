@@ -25,6 +25,7 @@ from ducklake_spark.format.duckdb_rows import first_row
 from ducklake_spark.format.encryption import FileKey, new_key
 from ducklake_spark.format.types import quote, text_literal
 from ducklake_spark.workers.buckets import register
+from ducklake_spark.workers.object_store import NOWHERE, Access, is_remote
 from ducklake_spark.workers.parquet_source import FAILURE_MARK, encryption_options, load_crypto, parquet
 
 NULL_REASON = "NULL in a NOT NULL column"
@@ -76,6 +77,8 @@ class Encoding:
     """A task with no more rows than this sends them back instead of writing a file: they may fit in the catalog."""
     encrypted: bool = False
     """Whether each file has a key of its own, which goes back with what is said of the file."""
+    access: Access = NOWHERE
+    """How the store is reached, if `folder` is a job of one."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Writes the rows of one task; yields one row per file."""
@@ -88,11 +91,12 @@ class Encoding:
             return
         with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as scratch:
             connection = self._connect(scratch)
-            staging = self._staging()
+            staging = self._staging(scratch)
             try:
                 connection.register("arriving", source.reader())
                 for path, info in self._write(connection, "arriving", staging):
-                    yield pa.record_batch([pa.array([path]), pa.array([json.dumps(info)])], schema=RESULT)
+                    placed = self._placed(path, info["folder"])
+                    yield pa.record_batch([pa.array([placed]), pa.array([json.dumps(info)])], schema=RESULT)
             except duckdb.Error as error:
                 shutil.rmtree(staging, ignore_errors=True)
                 failure = source.failure
@@ -121,15 +125,25 @@ class Encoding:
         return self.rows_of(rows)
 
     def rows_of(
-        self, relation: Callable[[duckdb.DuckDBPyConnection], str]
+        self, relation: Callable[[duckdb.DuckDBPyConnection], str], inner: str = ""
     ) -> list[tuple[str, dict[str, Any]]]:
-        """Writes the rows of a relation that is made on the connection, given as what stands behind FROM."""
+        """Writes the rows of a relation that is made on the connection, given as what stands behind FROM.
+
+        Args:
+            relation: Makes the relation.
+            inner: In a store, the folders of the partition that the rows are of.
+        """
         with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as scratch:
             connection = self._connect(scratch)
             try:
-                return list(self._write(connection, relation(connection), self._staging()))
+                written = self._write(connection, relation(connection), self._staging(scratch))
+                return [(self._placed(path, inner), info) for path, info in written]
             finally:
                 connection.close()
+
+    def _placed(self, path: str, inner: str) -> str:
+        """Where a file is found by others: in a store it is put in its place, else it stays for the driver to move."""
+        return self.access.upload_new(path, self.folder, inner) if is_remote(self.folder) else path
 
     def _connect(self, scratch: str) -> duckdb.DuckDBPyConnection:
         # DuckDB counts the bytes of a row group only where it need not keep the order; one thread keeps it anyway.
@@ -147,7 +161,11 @@ class Encoding:
             connection.execute(statement)
         return connection
 
-    def _staging(self) -> str:
+    def _staging(self, scratch: str) -> str:
+        if is_remote(self.folder):
+            staging = os.path.join(scratch, "files")
+            os.mkdir(staging)
+            return staging
         # Each attempt of a task has a folder of its own, so that one which is repeated leaves nothing behind.
         # Not `makedirs`: the folder of the job is gone when the driver has given up.
         staging = os.path.join(self.folder, f"task-{uuid.uuid4()}")

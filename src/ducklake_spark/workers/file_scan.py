@@ -17,6 +17,7 @@ from ducklake_spark.format.duckdb_library import arrow_reader
 from ducklake_spark.format.encryption import FileKey
 from ducklake_spark.format.types import quote, text_literal
 from ducklake_spark.workers.file_columns import FileNode, names_in, rebuilt, schema_entry, struct_fields
+from ducklake_spark.workers.object_store import NOWHERE, Access, is_remote
 from ducklake_spark.workers.parquet_source import MISSING, failure, parquet, unreadable
 
 _BATCH_ROWS = 16_384
@@ -74,6 +75,7 @@ class FileScan:
         source: What says where a row comes from.
         schema: What Arrow calls the result, serialized.
         condition: SQL over the columns of the result; rows for which it is not true are not wanted.
+        access: How files in object stores are reached; they are fetched as they are.
     """
 
     tasks: tuple[tuple[ScannedFile, ...], ...]
@@ -82,6 +84,7 @@ class FileScan:
     source: SourceColumns
     schema: bytes
     condition: str | None = None
+    access: Access = NOWHERE
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row for each task, with its number; the rows of its files."""
@@ -92,11 +95,21 @@ class FileScan:
                     yield from self._rows(file, schema)
 
     def _rows(self, file: ScannedFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        if is_remote(file.path):
+            try:
+                with self.access.here(file.path) as local:
+                    yield from self._local_rows(file, local, schema)
+            except FileNotFoundError:
+                raise failure(MISSING, file.path) from None
+        else:
+            yield from self._local_rows(file, file.path, schema)
+
+    def _local_rows(self, file: ScannedFile, local: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         # Without a folder for it, nothing that was decrypted is spilled.
         with duckdb.connect(":memory:", config={"threads": 1, "temp_directory": ""}) as connection:
             connection.execute("SET TimeZone = 'UTC'")
             try:
-                found = arrow_reader(connection, self._query(connection, file), _BATCH_ROWS)
+                found = arrow_reader(connection, self._query(connection, file, local), _BATCH_ROWS)
                 for batch in found:
                     yield _cast(batch, schema)
             except duckdb.IOException as error:
@@ -106,9 +119,9 @@ class FileScan:
             except duckdb.Error as error:
                 raise unreadable(error, file.path) or error from None
 
-    def _query(self, connection: duckdb.DuckDBPyConnection, file: ScannedFile) -> str:
+    def _query(self, connection: duckdb.DuckDBPyConnection, file: ScannedFile, local: str) -> str:
         wanted = [column for column in self.layouts[file.layout] if column.name in self.columns]
-        types = self._types(connection, file, wanted)
+        types = self._types(connection, local, file.key, wanted)
         entries, values = [], []
         for place, column in enumerate(wanted):
             node, raw = column.node, f"__c{place}"
@@ -134,7 +147,7 @@ class FileScan:
         if entries:
             # A field that no file has takes the place of one: DuckDB wants to know at least one column.
             options = [f"schema = MAP {{{', '.join(entries)}}}"]
-        source = parquet(connection, file.path, file.key, *options)
+        source = parquet(connection, local, file.key, *options)
         order = ", ".join(map(quote, self.columns))
         rows = f"SELECT {', '.join(values)} FROM {source}"
         return f"SELECT {order} FROM ({rows})" + (
@@ -142,12 +155,16 @@ class FileScan:
         )
 
     def _types(
-        self, connection: duckdb.DuckDBPyConnection, file: ScannedFile, wanted: Iterable[ScannedColumn]
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        local: str,
+        key: FileKey | None,
+        wanted: Iterable[ScannedColumn],
     ) -> Mapping[str, Any]:
         """The types of the file's columns by name; none where no wanted column depends on them."""
         if not any(column.by_name or (column.node is not None and column.node.children) for column in wanted):
             return {}
-        found = connection.sql(f"SELECT * FROM {parquet(connection, file.path, file.key)} LIMIT 0")
+        found = connection.sql(f"SELECT * FROM {parquet(connection, local, key)} LIMIT 0")
         return dict(zip(found.columns, found.types, strict=True))
 
 

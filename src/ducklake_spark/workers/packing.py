@@ -8,14 +8,16 @@ No row moves from one task to another for it, so that large writes are as parall
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from ducklake_spark.format.encryption import FileKey
 from ducklake_spark.workers.duckdb_encoder import Encoding
+from ducklake_spark.workers.object_store import is_remote
 from ducklake_spark.workers.parquet_concat import UnlikeFilesError, concat
 
 _ROW_GROUP = 122_880
@@ -51,16 +53,39 @@ class Packing:
     is_sorted: bool = False
 
     def result(self, files: Sequence[WrittenFile]) -> str:
+        """What became of files, as JSON."""
+        if not is_remote(self.encoding.folder):
+            return json.dumps(self._packed(files))
+        access, job = self.encoding.access, self.encoding.folder
+        inner = files[0].path.removeprefix(job.rpartition("/")[0] + "/").rpartition("/")[0]
+        with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as scratch:
+            fetched = access.fetch_all([file.path for file in files], scratch)
+            local = [replace(file, path=path) for file, path in zip(files, fetched, strict=True)]
+            packing = replace(self, encoding=replace(self.encoding, folder=scratch))
+            result = json.loads(packing.result(local))
+            gone = [file.path for file in files]
+            if "again" in result:
+                inner = f"{inner}/" if inner else ""
+                placed = [(access.upload_new(path, job, inner), info) for path, info in result["again"]]
+                result = {"again": placed}
+            elif "joined" in result:
+                access.upload(fetched[0], gone.pop(0))
+            else:
+                gone = []
+            access.remove(gone)
+        return json.dumps(result)
+
+    def _packed(self, files: Sequence[WrittenFile]) -> dict[str, Any]:
         rows = sum(file.rows for file in files)
         if self.is_sorted or rows <= _ROW_GROUP or rows < _FEW_ROWS * len(files):
-            return json.dumps({"again": self.encoding.again([(file.path, file.key) for file in files])})
+            return {"again": self.encoding.again([(file.path, file.key) for file in files])}
         if self.encoding.variants or self.encoding.encrypted:
             # Variants are shredded otherwise in each file, and row groups of encrypted files are bound to a key.
-            return json.dumps({})
+            return {}
         try:
-            return json.dumps({"joined": concat([file.path for file in files])})
+            return {"joined": concat([file.path for file in files])}
         except UnlikeFilesError:
-            return json.dumps({})
+            return {}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import functools
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote
@@ -56,6 +56,7 @@ from ducklake_spark.workers.compaction import (
 )
 from ducklake_spark.workers.duckdb_encoder import NULL_FOLDER, hive_folder
 from ducklake_spark.workers.file_columns import FileNode
+from ducklake_spark.workers.object_store import Access
 from ducklake_spark.workers.parquet_source import MISSING
 from ducklake_spark.write import data_files
 from ducklake_spark.write.encoders.encoding import (
@@ -68,7 +69,7 @@ from ducklake_spark.write.expressions import stored_type
 from ducklake_spark.write.failures import explained
 from ducklake_spark.write.files import job_folder
 from ducklake_spark.write.partitioning.keys import encoded_keys
-from ducklake_spark.write.target import Target, local_path
+from ducklake_spark.write.target import Target, place_of
 
 _ONE_FILE = 1 << 60
 """A size that no file reaches."""
@@ -117,7 +118,8 @@ class Compaction:
         require_workers(spark)
         with job_folder(self.target) as job:
             layouts = sorted({(group[0].schema_version, group[0].is_exact) for group in groups})
-            rewritings = tuple(self._rewriting(version, exact, job) for version, exact in layouts)
+            access = self.target.access(self._stored(groups))
+            rewritings = tuple(self._rewriting(version, exact, job, access) for version, exact in layouts)
             parts = [self._parts(group, _parallelism(spark) // len(groups)) for group in groups]
             results = self._results(parts, layouts, rewritings, spark)
             return tuple(
@@ -158,6 +160,7 @@ class Compaction:
                 layouts.index((part[0].schema_version, part[0].is_exact)),
                 tuple(self._source(file) for file in part),
                 may_omit_row_ids=self._may_omit_row_ids([file for each in group for file in each]),
+                inner=partition_folder(self.target, part),
             )
             for number, group in enumerate(parts)
             for place, part in enumerate(group)
@@ -182,14 +185,22 @@ class Compaction:
             )
             for number, group in enumerate(parts)
         ]
-        _join(results, spark)
+        explained(self.target, lambda: _join(results, spark, self.target.access()))
         return results
 
     def _may_omit_row_ids(self, group: Sequence[Candidate]) -> bool:
         # The extension omits them from sorted files too, and so gives rows the ids of others.
         return self.kind is CompactionKind.MERGE and self.target.table.sorting is None and are_adjacent(group)
 
-    def _rewriting(self, version: int, is_exact: bool, job: str) -> Rewriting:
+    def _stored(self, groups: Sequence[Group]) -> Iterator[str]:
+        """Where the files are that are read."""
+        for file in (file for group in groups for file in group):
+            yield paths.join(self.target.folder, file.path, file.path_is_relative)
+            deletes = self.deletes.get(file.data_file_id)
+            if deletes is not None and deletes.delete_file is not None:
+                yield deletes.delete_file
+
+    def _rewriting(self, version: int, is_exact: bool, job: str, access: Access) -> Rewriting:
         table = replace(self.tables[version], partitioning=None, sorting=None)
         encoding = file_encoding(replace(self.target, table=table, has_row_ids=False), (), job)
         return Rewriting(
@@ -197,6 +208,7 @@ class Compaction:
                 encoding,
                 copy_options=file_encoding(self.target, (), job).copy_options,
                 target_file_size=_ONE_FILE,
+                access=access,
             ),
             tuple(_node(column, is_exact, self.target.is_encrypted) for column in table.columns),
             tuple(field_id(column) for column in table.columns),
@@ -208,10 +220,10 @@ class Compaction:
         deletes = self.deletes.get(file.data_file_id, Deletes())
         whole = paths.join(self.target.folder, file.path, file.path_is_relative)
         source = Source(
-            local_path(whole),
+            place_of(whole),
             file.begin_snapshot,
             file.row_id_start,
-            delete_file=None if deletes.delete_file is None else local_path(deletes.delete_file),
+            delete_file=None if deletes.delete_file is None else place_of(deletes.delete_file),
             deleted=deletes.positions,
             key=file.key,
             delete_key=deletes.key,
@@ -300,10 +312,13 @@ def in_partition(target: Target, file: DataFile, group: Group) -> DataFile:
     if not folder:
         return moved
     path = folder + os.path.basename(file.path)
-    whole = os.path.join(local_path(target.folder), path)
-    os.makedirs(os.path.dirname(whole), exist_ok=True)
+    whole = os.path.join(place_of(target.folder), path)
     target.tx.written.append(whole)
-    os.replace(file.whole_path, whole)
+    if target.is_remote:
+        explained(target, lambda: target.access().move(file.whole_path, whole))
+    else:
+        os.makedirs(os.path.dirname(whole), exist_ok=True)
+        os.replace(file.whole_path, whole)
     return replace(moved, path=path, whole_path=whole)
 
 
@@ -316,10 +331,10 @@ class _Result:
     sizes: tuple[int, int] | None = None
 
 
-def _join(results: Sequence[_Result], spark: SparkSession) -> None:
+def _join(results: Sequence[_Result], spark: SparkSession, access: Access) -> None:
     """Puts the parts of groups together; here, or in Spark's tasks where there is much to copy."""
     several = [result for result in results if len(result.parts) > 1]
-    tasks = JoinTasks(tuple(tuple(part["path"] for part in result.parts) for result in several))
+    tasks = JoinTasks(tuple(tuple(part["path"] for part in result.parts) for result in several), access)
     if sum(part["info"]["size"] for result in several for part in result.parts) <= _HERE:
         sizes = {number: tasks.joined(number) for number in range(len(several))}
     else:

@@ -15,8 +15,8 @@ from ducklake_spark.format.statistics import WIDE_INTEGERS, ColumnStats, geometr
 from ducklake_spark.format.types import quote
 from ducklake_spark.write.encoders.encoding import COUNTED_APART
 from ducklake_spark.write.encoders.variants import variant_column_stats
-from ducklake_spark.write.failures import refused
-from ducklake_spark.write.target import Target, local_path
+from ducklake_spark.write.failures import explained, refused
+from ducklake_spark.write.target import Target, place_of
 
 
 def registered(target: Target, path: str, info: Mapping[str, Any]) -> DataFile:
@@ -40,16 +40,22 @@ def described(target: Target, path: str, info: Mapping[str, Any]) -> DataFile:
 
 def moved_in(target: Target, path: str, file: DataFile) -> DataFile:
     """The file in its place in the table's folder; it goes with the transaction if that does not commit."""
-    whole = os.path.join(local_path(target.folder), file.path)
-    try:
+    whole = os.path.join(place_of(target.folder), file.path)
+    if target.is_remote:
+        target.tx.written.append(path)
+        if path != whole:
+            target.tx.written.append(whole)
+            explained(target, lambda: target.access().move(path, whole))
+    else:
         try:
-            os.replace(path, whole)
-        except FileNotFoundError:
-            os.makedirs(os.path.dirname(whole), exist_ok=True)
-            os.replace(path, whole)
-    except OSError as error:
-        raise refused(target, error) or error from None
-    target.tx.written.append(whole)
+            try:
+                os.replace(path, whole)
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(whole), exist_ok=True)
+                os.replace(path, whole)
+        except OSError as error:
+            raise refused(target, error) or error from None
+        target.tx.written.append(whole)
     partitioning = target.table.partitioning
     keyed = partitioning is not None and bool(partitioning.keys)
     partition_id = partitioning.partition_id if keyed and partitioning is not None else None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from ducklake_spark.errors import DuckLakeError, FileError, shortened
 from ducklake_spark.spark.errors import crypto_error, task_failure
 from ducklake_spark.workers.duckdb_encoder import NULL_REASON
+from ducklake_spark.workers.parquet_source import FAILURE_MARK
 from ducklake_spark.write.inline import misfit_error, not_null_error
-from ducklake_spark.write.target import Target, local_path
+from ducklake_spark.write.target import Target, place_of
 
 T = TypeVar("T")
 
@@ -26,6 +27,8 @@ def explained(target: Target, run: Callable[[], T]) -> T:
         failure = task_failure(str(error))
         if failure is None:
             raise
+        if "store" in failure:
+            raise unreachable(target, failure) from None
         undecided = crypto_error(failure, f'Table "{target.table.name}"')
         if undecided is not None:
             raise undecided from None
@@ -33,6 +36,14 @@ def explained(target: Target, run: Callable[[], T]) -> T:
         if column is not None and NULL_REASON in str(reason):
             raise not_null_error(target.table, column) from None
         raise misfit_error(target.table, column, value, str(reason)) from None
+
+
+def unreachable(target: Target, failure: Mapping[str, str | None]) -> FileError:
+    """What a store said, for the table that was to be written."""
+    return FileError(
+        f'Table "{target.table.name}" cannot be written: {failure.get("store")}: {failure.get("reason")}. Nothing was '
+        "changed: see docs/storage.md for the settings of object stores, and try again."
+    )
 
 
 _REFUSALS = re.compile(
@@ -44,7 +55,7 @@ _REFUSALS = re.compile(
 
 def refused(target: Target, error: BaseException) -> FileError | None:
     """A folder that cannot be written to, here or where a worker runs; None for any other error."""
-    if isinstance(error, DuckLakeError):
+    if isinstance(error, DuckLakeError) or FAILURE_MARK in str(error):
         return None
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
@@ -62,6 +73,6 @@ def refused(target: Target, error: BaseException) -> FileError | None:
             return None
         reason = next(part for part in found.groups() if part)
     return FileError(
-        f'Cannot write data files of table "{target.table.name}" to {local_path(target.folder)}: '
+        f'Cannot write data files of table "{target.table.name}" to {place_of(target.folder)}: '
         f"{shortened(reason, 120).rstrip('.')}. Nothing was written: make the folder writable for Spark and try again."
     )

@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from ducklake_spark.errors import DuckLakeError
 from ducklake_spark.format.data import DataFile, joined
 from ducklake_spark.format.edits import InsertFiles
 from ducklake_spark.format.encryption import key_of
@@ -21,10 +23,12 @@ from ducklake_spark.format.objects import is_local, uuid7
 from ducklake_spark.format.types import quote
 from ducklake_spark.scan.projection.column import ROW_ID_FIELD, ROW_ID_NAME
 from ducklake_spark.spark import interrupts
+from ducklake_spark.spark.files import list_files
 from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
 from ducklake_spark.spark.writer import in_own_session, is_classic_frame
 from ducklake_spark.workers import parquet_concat as concat
 from ducklake_spark.workers.duckdb_encoder import EncodedColumn, Encoding
+from ducklake_spark.workers.object_store import job_place, job_suffix
 from ducklake_spark.workers.packing import Packing, WrittenFile
 from ducklake_spark.write.data_files import described, moved_in, registered
 from ducklake_spark.write.encoders import spark_encoder
@@ -34,7 +38,7 @@ from ducklake_spark.write.failures import explained, refused
 from ducklake_spark.write.inline import rows_inlined
 from ducklake_spark.write.local import LocalRows
 from ducklake_spark.write.partitioning.keys import together
-from ducklake_spark.write.target import Added, Target, local_path
+from ducklake_spark.write.target import Added, Target, place_of
 from ducklake_spark.write.values import Fields, column_positions, row_id_column, stored_values
 
 _RESULT = "path string, info string"
@@ -56,7 +60,9 @@ def write_frame(target: Target, prepared: DataFrame, fields: Fields, limit: int)
     positions = {column.column_id: position for column, position in column_positions(target, fields).items()}
     row_id = (ROW_ID_NAME, ROW_ID_FIELD) if target.has_row_ids else None
     planned = None
-    if not target.is_encrypted:  # Spark cannot write such files
+    # Spark cannot write encrypted files. In object stores it writes files under names that do not stay, and to rename
+    # one is to copy it.
+    if not target.is_encrypted and not target.is_remote:
         planned = spark_encoder.plan(
             table, prepared, fields, positions, target.option, lambda: _row_size(target), row_id
         )
@@ -82,8 +88,15 @@ def write_frame(target: Target, prepared: DataFrame, fields: Fields, limit: int)
 
 @contextmanager
 def job_folder(target: Target) -> Iterator[str]:
-    """A folder for the files of one write, inside the table's; gone at the end. A worker that is late finds none."""
-    job = os.path.join(local_path(target.folder), f"job-{uuid.uuid4()}")
+    """A folder for the files of one write, inside the table's; gone at the end. A worker that is late finds none.
+
+    In an object store there is no such folder: files go to their places, and are removed from there if the job fails.
+    """
+    if target.is_remote:
+        with _stored_job(target) as job:
+            yield job
+        return
+    job = os.path.join(place_of(target.folder), f"job-{uuid.uuid4()}")
     try:
         os.makedirs(job)
     except OSError as error:
@@ -92,6 +105,25 @@ def job_folder(target: Target) -> Iterator[str]:
         yield job
     finally:
         shutil.rmtree(job, ignore_errors=True)
+
+
+@contextmanager
+def _stored_job(target: Target) -> Iterator[str]:
+    job = job_place(target.folder)
+    try:
+        yield job
+    except BaseException:
+        # Only those that the driver knows of are in the transaction: tasks that ended well before another failed
+        # told nobody what they wrote.
+        with suppress(DuckLakeError):
+            names = re.compile(rf"ducklake-[0-9a-f-]+{job_suffix(job)}\.\w+")
+            found = [
+                file.path
+                for file in list_files(None, target.folder)
+                if names.match(os.path.basename(file.path))
+            ]
+            target.access().remove(found)
+        raise
 
 
 def _packed_files(target: Target, rows: Iterable[tuple[str, str]], job: str, frame: DataFrame) -> Added:

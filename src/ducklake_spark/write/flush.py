@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,7 +40,7 @@ from ducklake_spark.write.expressions import stored_type
 from ducklake_spark.write.failures import explained
 from ducklake_spark.write.files import job_folder
 from ducklake_spark.write.sort_order import sort_keys, sort_macros
-from ducklake_spark.write.target import Target, local_path
+from ducklake_spark.write.target import Target, place_of
 
 PAGE_ROWS = 20_000
 """How many rows are fetched at a time."""
@@ -187,8 +188,11 @@ def _batch(rows: Sequence[Row], columns: Sequence[ColumnDef]) -> pa.RecordBatch:
 
 def _flushed_file(target: Target, path: str, info: Mapping[str, Any], ended: _Ended) -> FlushedFile:
     file = registered(target, path, info)
-    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
-        source = parquet(connection, file.whole_path, file.key, "file_row_number = true")
+    with (
+        target.access().here(file.whole_path) as local,
+        duckdb.connect(":memory:", config={"threads": 1}) as connection,
+    ):
+        source = parquet(connection, local, file.key, "file_row_number = true")
         found = first_row(
             connection.execute(
                 f"SELECT min({SNAPSHOT_ID_NAME}), max({SNAPSHOT_ID_NAME}), min({ROW_ID_NAME}) FROM {source}"
@@ -219,17 +223,26 @@ def _write_deletes(
     if row[0] is None:
         return None
     first, last = map(int, row)
-    folder = local_path(target.folder)
+    folder = place_of(target.folder)
     path = os.path.join(folder, f"ducklake-{uuid7()}-delete.parquet")
     target.tx.written.append(path)
 
     key = new_key() if target.is_encrypted else None
 
-    def write() -> Any:
-        os.makedirs(folder, exist_ok=True)
+    def written_to(place: str) -> Any:
         values = f"{text_literal(data_file)} AS file_path, pos, s AS {SNAPSHOT_ID_NAME}"
         select = f"SELECT {values} FROM deleted ORDER BY pos"
-        return first_row(connection.execute(copied(connection, select, path, FIELDS, key)))
+        return first_row(connection.execute(copied(connection, select, place, FIELDS, key)))
+
+    def write() -> Any:
+        if not target.is_remote:
+            os.makedirs(folder, exist_ok=True)
+            return written_to(path)
+        with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as scratch:
+            local = os.path.join(scratch, os.path.basename(path))
+            row = written_to(local)
+            target.access().upload(local, path)
+        return row
 
     written = explained(target, write)
     return HistoryDeletes(
@@ -280,7 +293,7 @@ def _moved_deletes(target: Target, at: int) -> list[tuple[int, HistoryDeletes]]:
         )
         with duckdb.connect(":memory:", config={"threads": 1}) as connection:
             for file_id, path, relative in data:
-                whole = local_path(target.folder + path if relative else path)
+                whole = place_of(target.folder + path if relative else path)
                 old = [row[1:] for row in deletes if row[0] == file_id]
                 deleted = [row[1:] for row in inlined if row[0] == file_id]
                 rewritten.append((int(file_id), _merged(target, connection, whole, old, deleted)))
@@ -303,13 +316,17 @@ def _merged(
     )
     connection.register("inlined", inlined)
     parts, replaces = ["SELECT pos, s FROM inlined"], []
-    for number, (delete_id, path, relative, begin, key, _) in enumerate(old):
-        whole = target.folder + path if relative else path
-        inside = whole.startswith(target.data_path)
-        replaces.append((int(delete_id), whole[len(target.data_path) :] if inside else whole, inside))
-        source = (local_path(whole), key_of(key))
-        parts.append(_old_positions(connection, source, int(begin), f"old{number}"))
-    made = _write_deletes(target, connection, data_file, " UNION ALL ".join(parts))
+    wholes = [target.folder + path if relative else path for _, path, relative, *_ in old]
+    access = target.access(wholes)
+    with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as scratch:
+        local = access.fetch_all([place_of(whole) for whole in wholes], scratch)
+        for number, (delete_id, _, _, begin, key, _) in enumerate(old):
+            whole = wholes[number]
+            inside = whole.startswith(target.data_path)
+            replaces.append((int(delete_id), whole[len(target.data_path) :] if inside else whole, inside))
+            source = (local[number], key_of(key))
+            parts.append(_old_positions(connection, source, int(begin), f"old{number}"))
+        made = _write_deletes(target, connection, data_file, " UNION ALL ".join(parts))
     assert made is not None
     ends = [end for *_, end in old]
     end = None if not ends or None in ends else max(map(int, ends))

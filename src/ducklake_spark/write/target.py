@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ducklake_spark import storage
 from ducklake_spark.catalog.transaction import Transaction
-from ducklake_spark.errors import DuckLakeError
 from ducklake_spark.format.edits import InlineRows, InsertFiles
 from ducklake_spark.format.objects import SchemaDef, TableDef, table_folder
+from ducklake_spark.workers.object_store import NOWHERE, Access, is_remote
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class Target:
     schema: SchemaDef
     table: TableDef
     data_path: str
+    reach: Callable[[], Access] = Access
+    """Says how workers reach object stores."""
     has_row_ids: bool = False
     """Whether the rows are new versions of old ones: they bring their row ids in the column `ROW_ID_NAME`."""
     always_files: bool = False
@@ -29,6 +32,15 @@ class Target:
     def folder(self) -> str:
         """The table's folder, whole."""
         return table_folder(self.data_path, self.schema, self.table)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the table's files are in an object store."""
+        return is_remote(self.folder)
+
+    def access(self, paths: Iterable[str] = ()) -> Access:
+        """How workers reach the table's folder, and these files."""
+        return self.reach() if self.is_remote or any(map(is_remote, paths)) else NOWHERE
 
     @property
     def inline_limit(self) -> int:
@@ -69,16 +81,7 @@ def row_count(added: Added) -> int:
             return 0
 
 
-def local_path(path: str) -> str:
-    """A path of this machine.
-
-    Raises:
-        DuckLakeError: It is in an object store, to which workers cannot write.
-    """
-    path = storage.local_path(path) or path
-    if "://" in path:
-        raise DuckLakeError(
-            f"Cannot write to {path}: data files are written to folders that all workers see; object stores are not "
-            "among them in this version."
-        )
-    return os.path.abspath(path)
+def place_of(path: str) -> str:
+    """A path of this machine, absolute; one of an object store as it is."""
+    local = storage.local_path(path)
+    return path if local is None and is_remote(path) else os.path.abspath(local or path)

@@ -32,7 +32,8 @@ from ducklake_spark.format.names import Name
 from ducklake_spark.format.objects import SchemaDef, TableDef
 from ducklake_spark.format.parquet_types import columns_of
 from ducklake_spark.format.types import quote
-from ducklake_spark.spark.files import FileStatus, glob_files, last_bytes
+from ducklake_spark.spark.files import FileStatus, glob_files
+from ducklake_spark.spark.footer_copies import footer_copies
 from ducklake_spark.storage import local_path, whole_path
 from ducklake_spark.workers.footers import RawFooter, ReadFooters, from_json, read_footers
 from ducklake_spark.write.partitioning.keys import encoded_keys, table_keys
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 FEW_FILES = 5000
 """Footers of so many files are read here; those of more by Spark, where they are read on many machines."""
 _FILES_PER_TASK = 1000
-_FOOTER = 65_536
-"""So many bytes at the end of a file have its footer, mostly."""
 _BATCH = 50
 """Files that a thread takes at once."""
 
@@ -112,7 +111,7 @@ def _patterns(path: Any) -> list[str]:
     for each in patterns:
         if not isinstance(each, str) or not each:
             raise InvalidInputError(f"add_data_files() takes paths as texts, not {each!r}.")
-    return patterns
+    return [paths.as_in_duckdb(each) for each in patterns]
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -143,8 +142,8 @@ def _expanded(scope: Scope, patterns: Sequence[str]) -> dict[str, FileStatus | N
 
 def _stored(scope: Scope, pattern: str) -> list[FileStatus]:
     """Files elsewhere; a folder stands for all Parquet files below it."""
-    found = glob_files(scope.session, pattern)
-    return found or glob_files(scope.session, f"{pattern.rstrip('/')}/**/*.parquet")
+    found = glob_files(scope.files_session, pattern)
+    return found or glob_files(scope.files_session, f"{pattern.rstrip('/')}/**/*.parquet")
 
 
 def _matches(path: str) -> list[str]:
@@ -210,24 +209,11 @@ def _of_stored(scope: Scope, files: Sequence[FileStatus]) -> list[RawFooter]:
     footers: list[RawFooter] = []
     for first in range(0, len(files), _BATCH):
         some = files[first : first + _BATCH]
-        ends = last_bytes(scope.session, dict.fromkeys(some, _FOOTER))
-        larger = {file: size for file in some if (size := _footer_bytes(ends[file.path])) > _FOOTER}
-        ends |= last_bytes(scope.session, larger) if larger else {}
         with tempfile.TemporaryDirectory() as folder:
-            copies = [os.path.join(folder, f"{i}.parquet") for i in range(len(some))]
-            for file, copy in zip(some, copies, strict=True):
-                with open(copy, "wb") as written:
-                    # A hole where the rows are: it takes no room, and sizes and places are right.
-                    written.seek(file.size - len(ends[file.path]))
-                    written.write(ends[file.path])
+            copies = footer_copies(scope.files_session, some, folder)
             read = read_footers(copies)
         footers += [replace(footer, path=file.path) for file, footer in zip(some, read, strict=True)]
     return footers
-
-
-def _footer_bytes(end: bytes) -> int:
-    """How many bytes at the end of a file its footer takes."""
-    return int.from_bytes(end[-8:-4], "little") + 8 if end[-4:] == b"PAR1" else 0
 
 
 class _Adding:

@@ -119,7 +119,7 @@ def delete_orphaned_files(
     # Listed before the catalog is read: what is committed in between is in the catalog by then
     found = sorted(
         status.path
-        for status in files.list_files(scope.session, scope.config.data_path)
+        for status in files.list_files(scope.files_session, scope.config.data_path)
         if _data_file(status.path).endswith(_ENDING)
         and (limit is None or micros_of(status.modified, "modified") < limit)
     )
@@ -178,11 +178,11 @@ def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 def _delete(scope: Scope, outcome: _Outcome, wanted: Sequence[str], *, dry_run: bool) -> list[str]:
     """Deletes files that were found safe, unless it is a dry run. Returns those that are gone."""
-    sizes = {path: status.size for path, status in files.statuses(scope.session, wanted).items()}
+    sizes = {path: status.size for path, status in files.statuses(scope.files_session, wanted).items()}
     if dry_run:
         outcome.rows += [(path, sizes.get(path)) for path in wanted]
         return []
-    result = files.delete_each(scope.session, wanted)
+    result = files.delete_each(scope.files_session, wanted)
     outcome.failed |= result.failed
     deleted = [path for path in wanted if path not in result.failed]
     outcome.rows += [(path, sizes.get(path)) for path in deleted]

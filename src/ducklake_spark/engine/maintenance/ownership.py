@@ -124,7 +124,7 @@ class Ownership:
         if _WRITTEN.match(whole.rsplit("/", 1)[-1]):
             return "it is outside of the data path, and written by another lake"
         try:
-            begin = files.first_bytes(self._scope.session, whole, 4)
+            begin = files.first_bytes(self._scope.files_session, whole, 4)
         except FileError as error:
             return f"it is outside of the data path ({error})"
         if begin is not None and begin not in _MAGIC:

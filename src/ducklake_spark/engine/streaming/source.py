@@ -343,7 +343,7 @@ class TableStream:
         # Of these two only the ids matter; the snapshots themselves may be lost.
         first, end = (Snapshot(each, 0, 0, 0, 0) for each in (max(0, selection.first), last))
         columns_at = max(end, target.known, key=lambda each: each.snapshot_id)
-        info = LakeInfo(scope.name, scope.config.data_path, scope.config.is_encrypted)
+        info = LakeInfo(scope.name, scope.config.data_path, scope.config.is_encrypted, scope.access)
         choices = choices_of(scope.spark, "long")
         feed = make_feed(
             self.store,

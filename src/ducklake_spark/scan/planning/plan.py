@@ -6,7 +6,7 @@ when Spark asks for them, with the query's filters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,6 +38,7 @@ from ducklake_spark.scan.projection.physical_types import (
 from ducklake_spark.scan.projection.types import TypeChoices
 from ducklake_spark.scan.projection.worker_columns import projection as workers_projection
 from ducklake_spark.storage import whole_path
+from ducklake_spark.workers.object_store import Access
 
 _ATTEMPTS = 10
 
@@ -49,6 +50,8 @@ class LakeInfo:
     name: str
     data_path: str
     is_encrypted: bool = False
+    reach: Callable[[], Access] = field(default=Access, repr=False, compare=False)
+    """Says how workers reach object stores."""
 
 
 @dataclass(frozen=True)

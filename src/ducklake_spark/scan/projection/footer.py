@@ -5,14 +5,19 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 
+from ducklake_spark.errors import FileError
 from ducklake_spark.format.duckdb_library import NO_THREADS
+from ducklake_spark.spark.files import statuses
+from ducklake_spark.spark.footer_copies import footer_copies
 from ducklake_spark.storage import local_path
 
 
@@ -37,9 +42,13 @@ NOTHING = Part("")
 
 
 def read(path: str) -> Part:
-    """The columns of a file, as parts of one; none if it is in an object store, or cannot be read at all."""
+    """The columns of a file, as parts of one; none if it cannot be read at all."""
     local = local_path(path)
-    return NOTHING if local is None else _read(local)
+    if local is not None:
+        return _read(local)
+    if path not in _known:
+        _read_stored([path])
+    return _known.get(path, NOTHING)
 
 
 _lock = threading.Lock()
@@ -58,6 +67,7 @@ _AT_ONCE = 500
 def read_all(paths: Sequence[str]) -> None:
     """Reads many files at once, which is quicker; `read` has them then."""
     unknown = [local for path in paths if (local := local_path(path)) is not None and local not in _known]
+    _read_stored([path for path in paths if local_path(path) is None and path not in _known])
     for first in range(0, len(unknown), _AT_ONCE):
         some = unknown[first : first + _AT_ONCE]
         try:
@@ -77,6 +87,16 @@ def _read(path: str) -> Part:
             return NOTHING  # the scan will say what is wrong with it
         _keep(path, found)
     return found
+
+
+def _read_stored(paths: Sequence[str]) -> None:
+    """Files in object stores: what stands at their ends is fetched."""
+    for first in range(0, len(paths), _AT_ONCE):
+        with suppress(FileError, duckdb.Error), tempfile.TemporaryDirectory() as folder:
+            found = list(statuses(None, paths[first : first + _AT_ONCE]).values())
+            copies = footer_copies(None, found, folder)
+            for file, copy in zip(found, copies, strict=True):
+                _keep(file.path, _tree(iter([row[1:] for row in _schema_rows([copy])])))
 
 
 def _keep(path: str, part: Part) -> None:

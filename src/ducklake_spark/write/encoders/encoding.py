@@ -58,6 +58,7 @@ def file_encoding(target: Target, columns: tuple[EncodedColumn, ...], folder: st
         counted=tuple(column.name for column in table.columns if column.type in COUNTED_APART),
         variants=tuple(column.name for column in table.columns if column.type == "variant"),
         encrypted=target.is_encrypted,
+        access=target.access(),
     )
 
 

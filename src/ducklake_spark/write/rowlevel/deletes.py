@@ -6,6 +6,7 @@ Nothing but counts, and the few positions that the catalog keeps, comes back to 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections import defaultdict
@@ -30,14 +31,14 @@ from ducklake_spark.format.objects import TableDef, is_local
 from ducklake_spark.format.types import fold
 from ducklake_spark.scan.projection.column import ROW_ID_NAME
 from ducklake_spark.scan.read import FILE_ID, INLINED_NAME, VIRTUAL_COLUMNS, hidden
-from ducklake_spark.spark.errors import is_of_spark
+from ducklake_spark.spark.errors import is_of_spark, task_failure
 from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
 from ducklake_spark.spark.writer import checkpointed
 from ducklake_spark.workers.deletes import FIELDS, MOVED_MARK, VECTOR, DeleteEncoding, TableFile, copied
 from ducklake_spark.workers.parquet_source import parquet
-from ducklake_spark.write.failures import refused
+from ducklake_spark.write.failures import explained, refused, unreachable
 from ducklake_spark.write.insert import rows_to_add
-from ducklake_spark.write.target import Added, Target, local_path
+from ducklake_spark.write.target import Added, Target, place_of
 
 _POSITION = hidden("file_row_number")
 LOCATOR = (FILE_ID, INLINED_NAME, _POSITION)
@@ -50,17 +51,32 @@ MANY_FILES = 1000
 _AT_ONCE = 1000
 
 
-def restamp(file: DeleteFile, snapshot_id: int) -> DeleteFile:
+def restamp(target: Target, file: DeleteFile, snapshot_id: int) -> DeleteFile:
     """Writes a delete file again under its name, with another snapshot id for this transaction's deletes."""
-    scratch = file.whole_path + ".new"
+    if not target.is_remote:
+        scratch = file.whole_path + ".new"
+        stamped = _restamped(file, file.whole_path, scratch, snapshot_id)
+        os.replace(scratch, file.whole_path)
+        return stamped
+
+    def run() -> DeleteFile:
+        access = target.access()
+        with access.here(file.whole_path) as local:
+            stamped = _restamped(file, local, local + ".new", snapshot_id)
+            access.upload(local + ".new", file.whole_path)
+        return stamped
+
+    return explained(target, run)
+
+
+def _restamped(file: DeleteFile, path: str, scratch: str, snapshot_id: int) -> DeleteFile:
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
         column = "_ducklake_internal_snapshot_id"
         changed = f"CASE WHEN {column} = {file.stamp} THEN CAST({snapshot_id} AS BIGINT) ELSE {column} END"
-        source = parquet(connection, file.whole_path, file.key)
+        source = parquet(connection, path, file.key)
         select = f"SELECT file_path, pos, {changed} AS {column} FROM {source} ORDER BY pos"
         row = first_row(connection.execute(copied(connection, select, scratch, FIELDS, file.key)))
     assert row is not None
-    os.replace(scratch, file.whole_path)
     return replace(file, stamp=snapshot_id, file_size_bytes=row[2], footer_size=row[3])
 
 
@@ -83,12 +99,13 @@ def delete_matching(target: Target, matching: DataFrame) -> tuple[DeleteRows | N
     if files:
         require_workers(matching.sparkSession)
     encoding = DeleteEncoding(
-        local_path(target.folder),
+        place_of(target.folder),
         target.inline_limit,
         tx.snapshot.snapshot_id + 1,
         files,
         vectors=target.option("write_deletion_vectors") == "true",
         encrypted=target.is_encrypted,
+        access=target.access(),
     )
     try:
         if files:
@@ -106,10 +123,13 @@ def delete_matching(target: Target, matching: DataFrame) -> tuple[DeleteRows | N
                 f'Transaction conflict: files of table "{table.name}" were merged after this transaction began. '
                 "Nothing was written; run it again on the new snapshot."
             ) from None
+        failure = task_failure(str(error))
+        if failure is not None and "store" in failure:
+            raise unreachable(target, failure) from None
         raise refused(target, error) or error from None
     if not answers:
         return None, 0
-    tx.restamp = restamp
+    tx.restamp = functools.partial(restamp, target)
     tx.written += [answer["written"]["path"] for answer in answers if "written" in answer]
     return _change(target, edit, files, answers), sum(answer["count"] for answer in answers)
 
@@ -225,7 +245,7 @@ def table_files(
         key,
     ) in (row for some in _in_parts(touched) for row in _committed(target, some)):
         file = TableFile(
-            local_path(folder + path if relative else path), int(count), inlined_counts.get(file_id, 0)
+            place_of(folder + path if relative else path), int(count), inlined_counts.get(file_id, 0)
         )
         if delete_id is not None:
             whole = folder + delete_path if delete_relative else delete_path
@@ -233,7 +253,7 @@ def table_files(
             scheduled = (whole[len(target.data_path) :] if inside else whole, inside)
             file = replace(
                 file,
-                delete_file=local_path(whole),
+                delete_file=place_of(whole),
                 delete_key=key_of(key),
                 delete_count=int(deleted),
                 delete_begin=int(begin),

@@ -1,0 +1,371 @@
+"""Files of object stores, for DuckDB in the workers and on the driver: fetched to scratch, and put where they belong.
+
+`Access` travels with the functions of the workers. It holds what is needed to reach the stores, secrets among it, which
+never show: not in `repr()`, not in an error. The clients are Arrow's own, so that workers need no other package.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from ducklake_spark.format.objects import uuid7
+from ducklake_spark.workers.parquet_source import FAILURE_MARK
+
+Settings = Mapping[str, str]
+
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://(?P<host>[^/]*)/?(?P<path>.*)", re.DOTALL)
+_FAMILIES = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
+    **dict.fromkeys(("gs", "gcs"), "gs"),
+    **dict.fromkeys(("abfs", "abfss", "az", "azure", "wasb", "wasbs"), "azure"),
+    **dict.fromkeys(("hdfs", "viewfs"), "hdfs"),
+}
+_FINAL = (
+    *(
+        "ACCESS_DENIED",
+        "INVALID_ACCESS_KEY",
+        "INVALID_SIGNATURE",
+        "SIGNATURE_DOES_NOT_MATCH",
+        "NO_SUCH_BUCKET",
+    ),
+    *("HTTP status 403", "Unable to load lib"),
+)
+"""Words of stores whose answer does not change."""
+_JOB = "job-"
+_ATTEMPTS = 5
+"""How often a transfer is tried; Arrow's client tries each request several times, too."""
+_REQUEST_ATTEMPTS = 5
+_WAIT = 0.2
+_CHUNK = 8 << 20
+_THREADS = 8
+_YES = ("1", "true", "yes", "on")
+
+
+class StoreError(RuntimeError):
+    """A store that refused or did not answer, in words that the driver finds again in the error of a task."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(FAILURE_MARK + json.dumps({"store": path, "reason": reason}))
+        self.path, self.reason = path, reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StoreError, (self.path, self.reason)
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path is not one of this machine.
+
+    >>> [is_remote(path) for path in ("s3://b/x", "/tmp/x", "file:///tmp/x", "c:/x")]
+    [True, False, False, False]
+    """
+    found = _URL.match(path)
+    return found is not None and found["scheme"].lower() != "file"
+
+
+def family_of(path: str) -> str:
+    """Which kind of store a path is in: `s3`, `gs`, `azure`, `hdfs`, or its scheme."""
+    found = _URL.match(path)
+    scheme = found["scheme"].lower() if found else ""
+    return _FAMILIES.get(scheme, scheme)
+
+
+def bucket_of(path: str) -> str:
+    """The bucket, container or host of a path."""
+    found = _URL.match(path)
+    return found["host"] if found else ""
+
+
+def job_place(folder: str) -> str:
+    """Names a job that writes into a table's folder in a store, where nothing can be moved or removed as a whole.
+
+    Its files go straight to their places. Their names end like that of the job, and so they are found if it fails.
+    """
+    return f"{folder.rstrip('/')}/{_JOB}{uuid.uuid4()}"
+
+
+def job_suffix(job: str) -> str:
+    """How the names of a job's files end, before what tells their kind."""
+    return job[-12:]
+
+
+def _place(job: str, inner: str, ending: str) -> str:
+    """A new file of a job, `inner` the folders of its partition."""
+    folder = job.rpartition(f"/{_JOB}")[0]
+    return f"{folder}/{inner}ducklake-{uuid7()[:-12]}{job_suffix(job)}{ending}"
+
+
+@dataclass(frozen=True)
+class Access:
+    """How stores are reached.
+
+    Attributes:
+        stores: Settings by kind of store and bucket; an empty bucket stands for all others.
+    """
+
+    stores: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = field(default=(), repr=False)
+
+    def settings(self, path: str) -> dict[str, str]:
+        """What is known of the store of a path."""
+        family, bucket = family_of(path), bucket_of(path)
+        found: dict[str, str] = {}
+        for kind, name, known in self.stores:
+            if kind == family and name in ("", bucket):
+                found = {**found, **dict(known)} if name else {**dict(known), **found}
+        return found
+
+    def fetch(self, path: str, local: str) -> None:
+        """Copies a file here.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            StoreError: It cannot be had.
+        """
+
+        def run() -> None:
+            system, inner = self._system(path)
+            with system.open_input_stream(inner) as source, open(local, "wb") as target:
+                while data := source.read(_CHUNK):
+                    target.write(data)
+
+        self._tried(path, run)
+
+    def fetch_all(self, paths: Sequence[str], folder: str) -> list[str]:
+        """Copies files into a folder here, several at a time; their paths there, in order. Local ones stay."""
+        places = [
+            os.path.join(folder, f"{number}-{path.rpartition('/')[2]}") if is_remote(path) else path
+            for number, path in enumerate(paths)
+        ]
+        wanted = [(path, place) for path, place in zip(paths, places, strict=True) if is_remote(path)]
+        if wanted:
+            with ThreadPoolExecutor(_THREADS) as pool:
+                list(pool.map(lambda pair: self.fetch(*pair), wanted))
+        return places
+
+    def upload(self, local: str, path: str) -> None:
+        """Puts a file where others can read it, whole or not at all.
+
+        Raises:
+            StoreError: It could not be put there. Nothing is left of it, if the store allows that.
+        """
+        size = os.path.getsize(local)
+
+        def run() -> None:
+            system, inner = self._system(path)
+            if family_of(path) == "hdfs":
+                system.create_dir(inner.rpartition("/")[0], recursive=True)
+            with system.open_output_stream(inner) as target, open(local, "rb") as source:
+                while data := source.read(_CHUNK):
+                    target.write(data)
+            found = system.get_file_info(inner)
+            if found.size != size:
+                raise OSError(f"{found.size} of {size} bytes arrived")
+
+        try:
+            self._tried(path, run)
+        except BaseException:
+            with suppress(Exception):
+                self._delete(path)
+            raise
+
+    def upload_new(self, local: str, job: str, inner: str = "") -> str:
+        """Puts a file of a job below the table's folder, and says where."""
+        path = _place(job, inner, ".parquet")
+        self.upload(local, path)
+        return path
+
+    def read(self, path: str) -> bytes:
+        """A small file, whole."""
+        found = b""
+
+        def run() -> None:
+            nonlocal found
+            system, inner = self._system(path)
+            with system.open_input_stream(inner) as source:
+                found = source.read()
+
+        self._tried(path, run)
+        return found
+
+    def copy(self, source: str, target: str) -> None:
+        """Copies a file inside of a store, or from one to another."""
+        if family_of(source) == family_of(target) and bucket_of(source) == bucket_of(target):
+
+            def run() -> None:
+                system, inner = self._system(source)
+                system.copy_file(inner, self._system(target)[1])
+
+            self._tried(source, run)
+            return
+        with self.here(source) as local:
+            if is_remote(target):
+                self.upload(local, target)
+            else:
+                import shutil
+
+                shutil.copyfile(local, target)
+
+    def move(self, source: str, target: str) -> None:
+        """Another place for a file: a copy of it, and then the file goes."""
+        self.copy(source, target)
+        self.remove([source])
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Removes files as far as that works: what is left is nobody's, and a clean-up finds it."""
+        with ThreadPoolExecutor(_THREADS) as pool:
+            list(pool.map(self._removed, paths))
+
+    @contextmanager
+    def here(self, path: str) -> Iterator[str]:
+        """A file as one of this machine, for as long as the block runs."""
+        if not is_remote(path):
+            yield path
+            return
+        with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as scratch:
+            local = os.path.join(scratch, path.rpartition("/")[2])
+            self.fetch(path, local)
+            yield local
+
+    def _removed(self, path: str) -> None:
+        with suppress(Exception):
+            self._delete(path) if is_remote(path) else os.remove(path)
+
+    def _delete(self, path: str) -> None:
+        system, inner = self._system(path)
+        system.delete_file(inner)
+
+    def _tried(self, path: str, run: Any) -> None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                run()
+                return
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                if attempt == _ATTEMPTS or _is_final(error):
+                    raise StoreError(path, self._said(path, error)) from None
+                time.sleep(_WAIT * 2**attempt)
+            except ImportError as error:
+                raise StoreError(path, str(error)) from None
+
+    def _said(self, path: str, error: BaseException) -> str:
+        text = " ".join(str(error).split())
+        for key, value in self.settings(path).items():
+            if value and key in ("secret", "session_token", "account_key", "sas_token", "access_token"):
+                text = text.replace(value, "***")
+        return text[:300]
+
+    def _system(self, path: str) -> tuple[Any, str]:
+        """The client of a store, and what it calls the file."""
+        family, settings = family_of(path), self.settings(path)
+        match = _URL.match(path)
+        assert match is not None, path
+        host, inner = match["host"], match["path"]
+        if family == "s3":
+            return _s3(settings, host), f"{host}/{inner}"
+        if family == "gs":
+            return _gcs(settings), f"{host}/{inner}"
+        if family == "azure":
+            container, _, server = host.rpartition("@")
+            if not container:
+                container, server = host, ""
+            return _azure(settings, server.partition(".")[0]), f"{container}/{inner}"
+        if family == "hdfs":
+            return _hdfs(match["scheme"], host), f"/{inner}"
+        return _fsspec(match["scheme"], settings), f"{host}/{inner}"
+
+
+def _is_final(error: OSError) -> bool:
+    """Whether trying again cannot help."""
+    return isinstance(error, PermissionError) or any(word in str(error) for word in _FINAL)
+
+
+def _s3(settings: Settings, bucket: str) -> Any:
+    from pyarrow import fs
+
+    endpoint = settings.get("endpoint", "")
+    scheme, has_scheme, host = endpoint.partition("://")
+    if not has_scheme:
+        scheme, host = ("https" if settings.get("use_ssl", "true").lower() in _YES else "http"), endpoint
+    options: dict[str, Any] = {
+        "retry_strategy": fs.AwsStandardS3RetryStrategy(max_attempts=_REQUEST_ATTEMPTS)
+    }
+    if host:
+        options |= {"endpoint_override": host.rstrip("/"), "scheme": scheme}
+        options["force_virtual_addressing"] = settings.get("url_style") == "vhost"
+    for ours, theirs in (
+        ("key_id", "access_key"),
+        ("secret", "secret_key"),
+        ("session_token", "session_token"),
+        ("role_arn", "role_arn"),
+    ):
+        if settings.get(ours):
+            options[theirs] = settings[ours]
+    if settings.get("anonymous", "").lower() in _YES:
+        options["anonymous"] = True
+    known = settings.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    options["region"] = known or ("us-east-1" if host else fs.resolve_s3_region(bucket))
+    return fs.S3FileSystem(**options)
+
+
+def _gcs(settings: Settings) -> Any:
+    from pyarrow import fs
+
+    if not hasattr(fs, "GcsFileSystem"):
+        raise ImportError("the workers' pyarrow was built without Google Cloud Storage")
+    options: dict[str, Any] = {}
+    if settings.get("anonymous", "").lower() in _YES:
+        options["anonymous"] = True
+    if settings.get("endpoint"):
+        scheme, has_scheme, host = settings["endpoint"].partition("://")
+        options |= (
+            {"scheme": scheme, "endpoint_override": host} if has_scheme else {"endpoint_override": scheme}
+        )
+    return fs.GcsFileSystem(**options)
+
+
+def _azure(settings: Settings, account: str) -> Any:
+    from pyarrow import fs
+
+    if not hasattr(fs, "AzureFileSystem"):
+        raise ImportError("the workers' pyarrow was built without Azure: it needs pyarrow 20 or newer")
+    options = {key: settings[key] for key in ("account_key", "sas_token") if settings.get(key)}
+    if settings.get("endpoint"):
+        scheme, _, host = settings["endpoint"].rpartition("://")
+        options |= {"blob_storage_authority": host, "dfs_storage_authority": host}
+        options |= {"blob_storage_scheme": scheme or "https", "dfs_storage_scheme": scheme or "https"}
+    return fs.AzureFileSystem(settings.get("account_name") or account, **options)
+
+
+def _hdfs(scheme: str, host: str) -> Any:
+    from pyarrow import fs
+
+    name, _, port = host.partition(":")
+    given = f"{scheme}://{name}" if scheme != "hdfs" else name
+    return fs.HadoopFileSystem(given or "default", int(port) if port else 0)
+
+
+def _fsspec(scheme: str, settings: Settings) -> Any:
+    from pyarrow import fs
+
+    try:
+        import fsspec  # type: ignore[import-not-found,unused-ignore]  # not a requirement
+
+        return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme, **dict(settings))))
+    except (ImportError, ValueError):
+        raise ImportError(
+            f"Arrow has no client for {scheme}://; install fsspec, with its package for it, for driver and workers"
+        ) from None
+
+
+NOWHERE = Access()
+"""What is needed to reach no store at all."""
