@@ -181,6 +181,26 @@ def file_sizes(store: Store, snapshot_id: int) -> Mapping[int, tuple[int, int]]:
     return {int(i): (int(count), int(size)) for i, count, size in rows}
 
 
+def stored_bytes(store: Store, snapshot_id: int) -> Mapping[int, tuple[int, int, int]]:
+    """The bytes of each table, dropped ones too: data files, delete files, and files that only other snapshots need."""
+    sums = (
+        f"SELECT table_id, sum(CASE WHEN {LIVE} THEN file_size_bytes ELSE 0 END), "
+        "sum(file_size_bytes) FROM {0} GROUP BY table_id"
+    )
+    at = (snapshot_id, snapshot_id)
+    data, deletes = store.query_many(
+        [(sums.format(name), at) for name in ("ducklake_data_file", "ducklake_delete_file")]
+    )
+    of_data, of_deletes = (
+        {int(i): (int(live), int(size)) for i, live, size in rows} for rows in (data, deletes)
+    )
+    found = {}
+    for i in of_data.keys() | of_deletes.keys():
+        (live, size), (live_deletes, delete_size) = of_data.get(i, (0, 0)), of_deletes.get(i, (0, 0))
+        found[i] = (live, live_deletes, size - live + delete_size - live_deletes)
+    return found
+
+
 def sizes(
     store: Store, snapshot_id: int, table_id: int | None = None, *, among: Collection[int] | None = None
 ) -> Mapping[int, Size]:
