@@ -96,6 +96,7 @@ types: venv ## Check types
 
 docs: venv ## Build the documentation site into build/site; a broken link fails
 	@$(BIN)/python -m pip install --disable-pip-version-check -q -c requirements-dev.lock -e '.[dev,docs]'
+	$(BIN)/python scripts/site/references.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 docs-serve: docs ## Show the documentation site while it is written

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # Other than JAVA_TOOL_OPTIONS, this one is not announced on stderr, where some tests want nothing.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+# Pictures are drawn without a display.
+os.environ["MPLBACKEND"] = "agg"
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:

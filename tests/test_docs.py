@@ -90,6 +90,26 @@ def test_links_lead_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_the_messages_of_the_page_are_those_of_the_code() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    section = page.split("## By message")[1].split("\n## ")[0]
+    messages = re.findall(r"^\| `(.*?)` \|", section, re.MULTILINE)
+    texts = []
+    for path in (ROOT / "src").glob("**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(node.value)
+    assert len(messages) > 20
+    assert not [message for message in messages if not any(message in text for text in texts)]
+
+
+def test_every_error_is_on_the_page_of_errors() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    errors = [name for name in ducklake_spark.__all__ if name.endswith("Error") and name != "DuckLakeError"]
+    assert len(errors) > 20
+    assert not [name for name in errors if f"`{name}`" not in page]
+
+
 def test_the_statements_that_the_architecture_traces_go_through_functions_that_exist() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = page.split("## Two statements, room by room")[1].split("\n## ")[0]

@@ -144,3 +144,32 @@ def test_showing_starts_no_spark(lake: Lake) -> None:
     assert repr(lake) and repr(lake["t"])
     assert lake._scope.session is active is SparkSession.getActiveSession()
     assert "ducklake_spark.api.display" in sys.modules
+
+
+def test_what_the_catalog_answers_is_a_table_of_html_without_spark(lake: Lake) -> None:
+    with lake.transaction(author=EVIL, message="set up"):
+        table = lake.create_table(("main", EVIL), {"a": "int"})
+    table.insert([(number,) for number in range(2000)])
+    for frame in (lake.snapshots(), table.history(), lake.health(), lake.table_info(), table.detail()):
+        text = frame._repr_html_()
+        assert text is not None
+        shown = Tags(text)
+        assert shown.tags == {"div", "table", "thead", "tbody", "tr", "th", "td"}
+        for name in frame.columns:
+            assert name in shown.text
+        for colour in ("#", "black", "white"):  # it stands on light and on dark pages
+            assert colour not in text.partition("<tbody>")[0]
+    history = Tags(table.history()._repr_html_() or "").text
+    assert EVIL in history and "inserted_into_table" in history and "2 rows" in history
+    snapshots = Tags(lake.snapshots()._repr_html_() or "").text
+    assert "tables_created: main" in snapshots and "{" not in snapshots
+    health = lake.health()._repr_html_() or ""
+    size = lake.health().collect()[-1].bytes
+    assert f'title="{size:,} bytes"' in health
+
+
+def test_of_many_rows_the_first_are_shown(lake: Lake) -> None:
+    lake.create_table("t", {f"c{number}": "int" for number in range(120)})
+    shown = Tags(lake.metadata("ducklake_column")._repr_html_() or "").text
+    assert "120 rows, of which the first 100 are shown" in shown
+    assert " c99 " in shown and " c100 " not in shown

@@ -66,6 +66,20 @@ def test_health_says_what_would_help(new_client: New) -> None:
     assert "main.t : 1500 rows are in the catalog lake['main.t'].flush_inlined_data()" in page
 
 
+def test_many_jobs_leave_room_for_the_tables(new_client: New) -> None:
+    lake, client = new_client()
+    lake.set_option("data_inlining_row_limit", 5000)
+    rows = [(number,) for number in range(1000)]
+    with lake.transaction():
+        for number in range(8):
+            lake.create_table(f"t{number}", {"a": "int"}).insert(rows)
+    page = client.get("/health").text
+    few, more = page.split("<details", 1)
+    assert few.count("flush_inlined_data()</code>") == 5
+    assert more.count("flush_inlined_data()</code>") == 3 and "3 more jobs</summary>" in more
+    assert "does them all" in page
+
+
 def test_columns_come_with_types_statistics_keys_and_comments(client: TestClient) -> None:
     page = seen(client, "/table?schema=sales&name=orders")
     for words in (

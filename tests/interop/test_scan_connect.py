@@ -76,6 +76,7 @@ def main(folder: str) -> None:
         lake.close()
     _feeds(spark, folder)
     _sql(spark, folder)
+    _page(spark, folder)
     spark.stop()
 
 
@@ -97,6 +98,16 @@ def _feeds(spark: SparkSession, folder: str) -> None:
         assert sorted(map(tuple, theirs), key=repr) == feed
         assert sorted(map(tuple, oracle.execute("FROM t")), key=repr) == rows
     assert sorted((row[2:] for row in net), key=repr) == rows and {row[1] for row in net} == {"insert"}
+
+
+def _page(spark: SparkSession, folder: str) -> None:
+    """The blocks of docs/guides/connect.md."""
+    from tests.test_docs import blocks, run
+
+    os.chdir(folder)
+    page = ROOT / "docs" / "guides" / "connect.md"
+    [text] = [text for language, text in blocks(page) if language == "py"]
+    run(text, page.name, {"spark": spark})
 
 
 def _sql(spark: SparkSession, folder: str) -> None:

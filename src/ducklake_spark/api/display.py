@@ -6,8 +6,6 @@ says its name and what went wrong. Credentials never show.
 
 from __future__ import annotations
 
-import html
-import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from ducklake_spark.catalog import inventory
 from ducklake_spark.catalog.store import Row, Store
+from ducklake_spark.engine import html
+from ducklake_spark.engine.html import human_bytes
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import DuckLakeError, NotFoundError
 from ducklake_spark.format.changes import changes_map, changes_text, parse_changes
@@ -59,18 +59,6 @@ def table_text(table: Table) -> str:
 def table_html(table: Table) -> str:
     """A table in a notebook: its columns, its size and its history."""
     return _html(_safely(str(table), lambda: _table_card(table, with_history=True)))
-
-
-def human_bytes(count: int) -> str:
-    """A size for people, in powers of ten as DuckDB shows them.
-
-    >>> human_bytes(999), human_bytes(1_250_000)
-    ('999 bytes', '1.2 MB')
-    """
-    if count < 1000:
-        return _counted(count, "byte")
-    power = min(int(math.log10(count)) // 3, 5)
-    return f"{count / 1000**power:.1f} {['', 'kB', 'MB', 'GB', 'TB', 'PB'][power]}"
 
 
 def visible(text: str) -> str:
@@ -231,23 +219,10 @@ def _text(card: Card) -> str:
 
 
 def _html(card: Card) -> str:
-    facts = "".join(
-        f"<tr><th style='text-align:left'>{html.escape(label)}</th>"
-        f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
-        for label, value in card.facts
-    )
-    lists = "".join(_html_list(head, rows) for head, rows in card.lists)
-    body = f"<table>{facts}</table>" if facts else ""
-    return f"<div><strong>{html.escape(card.title)}</strong>{body}{lists}</div>"
+    return html.box(card.title, html.facts(card.facts), *(_html_list(*each) for each in card.lists))
 
 
 def _html_list(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     used = [index for index in range(len(head)) if any(row[index] for row in rows)]
-    cells = "".join(f"<th style='text-align:left'>{html.escape(head[index])}</th>" for index in used)
-    lines = "".join(
-        "<tr>"
-        + "".join(f"<td style='text-align:left'>{html.escape(row[index])}</td>" for index in used)
-        + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table>"
+    cells = [[html.Cell(row[index], is_number=head[index] == "snapshot") for index in used] for row in rows]
+    return html.grid([head[index] for index in used], cells) if used else ""

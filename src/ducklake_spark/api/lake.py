@@ -21,6 +21,7 @@ from ducklake_spark.format.rows import CommitInfo
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from ducklake_spark.api.plots import LakePlots
     from ducklake_spark.api.table import Table
     from ducklake_spark.explorer.server import Explorer
     from ducklake_spark.scan.projection.types import TimestampNs
@@ -338,6 +339,13 @@ class Lake(LakeDefinitions, LakeChangeFeeds, LakeMetadata, LakeMaintenance):
         found = explore(self, port=port, write=write)
         print(f"The lake explorer: {found.url}")
         return found
+
+    @property
+    def plot(self) -> LakePlots:
+        """Pictures of the lake: `plot.sizes()`. Needs the extra `plot`."""
+        from ducklake_spark.api.plots import LakePlots
+
+        return LakePlots(self)
 
     def __contains__(self, name: object) -> bool:
         """Whether the lake has a table of this name."""

@@ -18,6 +18,8 @@ from ducklake_spark.format.objects import TableDef
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from ducklake_spark.api.plots import TablePlots
+
 
 class Table(TableRows, TableColumns, TableMaintenance):
     """A table of a lake. Made by `lake["schema.table"]`, or by `lake.create_table()`."""
@@ -34,6 +36,13 @@ class Table(TableRows, TableColumns, TableMaintenance):
 
     def __str__(self) -> str:
         return f"Table({quote_if_needed(self._schema_name)}.{quote_if_needed(self._name)})"
+
+    @property
+    def plot(self) -> TablePlots:
+        """Pictures of its files and its history: `plot.files()`, `plot.history()`. Needs the extra `plot`."""
+        from ducklake_spark.api.plots import TablePlots
+
+        return TablePlots(self)
 
     def detail(self) -> DataFrame:
         """One row that says what the table is: ids, place, keys, and how many files, bytes and rows it has.

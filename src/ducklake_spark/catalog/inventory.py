@@ -181,6 +181,26 @@ def file_sizes(store: Store, snapshot_id: int) -> Mapping[int, tuple[int, int]]:
     return {int(i): (int(count), int(size)) for i, count, size in rows}
 
 
+def stored_bytes(store: Store, snapshot_id: int) -> Mapping[int, tuple[int, int, int]]:
+    """The bytes of each table, dropped ones too: data files, delete files, and files that only other snapshots need."""
+    sums = (
+        f"SELECT table_id, sum(CASE WHEN {LIVE} THEN file_size_bytes ELSE 0 END), "
+        "sum(file_size_bytes) FROM {0} GROUP BY table_id"
+    )
+    at = (snapshot_id, snapshot_id)
+    data, deletes = store.query_many(
+        [(sums.format(name), at) for name in ("ducklake_data_file", "ducklake_delete_file")]
+    )
+    of_data, of_deletes = (
+        {int(i): (int(live), int(size)) for i, live, size in rows} for rows in (data, deletes)
+    )
+    found = {}
+    for i in of_data.keys() | of_deletes.keys():
+        (live, size), (live_deletes, delete_size) = of_data.get(i, (0, 0)), of_deletes.get(i, (0, 0))
+        found[i] = (live, live_deletes, size - live + delete_size - live_deletes)
+    return found
+
+
 def sizes(
     store: Store, snapshot_id: int, table_id: int | None = None, *, among: Collection[int] | None = None
 ) -> Mapping[int, Size]:
@@ -205,7 +225,12 @@ def sizes(
                 f"max(partial_max) FROM ducklake_delete_file WHERE {LIVE}{only} GROUP BY table_id",
                 (*at, *at),
             ),
-            ("SELECT table_id, table_name FROM ducklake_inlined_data_tables", ()),
+            # Every table may have such tables; whoever never got a row has nothing in them.
+            (
+                "SELECT table_id, table_name FROM ducklake_inlined_data_tables WHERE table_id IN "
+                "(SELECT table_id FROM ducklake_table_stats WHERE next_row_id > 0)",
+                (),
+            ),
             (named.format(store.tables_sql()), (f"{_INLINED_DELETES}%",)),
             (_LAST_FLUSH, ()),
         ]
@@ -245,6 +270,49 @@ def sizes(
             int(deleted) + inlined_deletes.get(i, 0),
         )
     return found
+
+
+def deleted_rows(store: Store, snapshot_id: int) -> Mapping[int, list[tuple[int, int]]]:
+    """How many rows of each file are deleted, and how many it has, by table; files without deletes are left out."""
+    at = (snapshot_id, snapshot_id)
+    named = f"SELECT t.table_name FROM ({store.tables_sql()}) AS t WHERE t.table_name LIKE ?"
+    live = "FROM ducklake_data_file WHERE record_count > 0 AND begin_snapshot <= ? AND end_snapshot IS NULL"
+    rows, delete_tables = store.query_many(
+        [
+            (
+                "SELECT f.table_id, f.data_file_id, f.record_count, d.delete_count FROM ducklake_delete_file d JOIN "
+                f"(SELECT table_id, data_file_id, record_count {live}) f ON f.data_file_id = d.data_file_id "
+                "WHERE d.begin_snapshot <= ? AND (d.end_snapshot IS NULL OR d.end_snapshot > ?)",
+                (snapshot_id, *at),
+            ),
+            (named, (f"{_INLINED_DELETES}%",)),
+        ]
+    )
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    ids = _table_ids(delete_tables)
+    inlined = [
+        (
+            " UNION ALL ".join(
+                f"SELECT f.table_id, f.data_file_id, f.record_count, count(*) FROM {_INLINED_DELETES}{i} d JOIN "
+                f"ducklake_data_file f ON f.data_file_id = d.file_id WHERE f.record_count > 0 AND "
+                "f.begin_snapshot <= ? AND f.end_snapshot IS NULL AND d.begin_snapshot <= ? "
+                "GROUP BY f.table_id, f.data_file_id, f.record_count"
+                for i in ids[start : start + _UNION]
+            ),
+            at * len(ids[start : start + _UNION]),
+        )
+        for start in range(0, len(ids), _UNION)
+    ]
+    for table_id, file_id, records, count in (
+        *rows,
+        *(row for part in (store.query_many(inlined) if inlined else []) for row in part),
+    ):
+        key = (int(table_id), int(file_id))
+        found[key] = (found.get(key, (0, 0))[0] + int(count), int(records))
+    by_table: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for (table_id, _), counts in found.items():
+        by_table[table_id].append(counts)
+    return by_table
 
 
 def _table_ids(names: Iterable[Row]) -> list[int]:

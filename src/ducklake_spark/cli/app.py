@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from ducklake_spark.cli import maintenance
+from ducklake_spark.cli import examples, maintenance
 from ducklake_spark.cli.connect import Target, WrongUse, connect
 from ducklake_spark.cli.errors import reported
 from ducklake_spark.cli.options import (
@@ -29,6 +29,10 @@ from ducklake_spark.engine.scope import scope_of
 
 app = typer.Typer(
     help="Work with DuckLake lakes: run SQL on Spark, look at tables, files and snapshots, keep lakes clean.",
+    epilog="Examples:\n\n"
+    '  ducklake-spark sql shop.ducklake --create "CREATE TABLE orders (id BIGINT)"\n\n'
+    "  ducklake-spark tables shop.ducklake\n\n"
+    "  ducklake-spark COMMAND --help",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -207,7 +211,14 @@ def sql(
         ),
     ] = None,
     dialect: Annotated[
-        str, typer.Option("--dialect", "-d", metavar="spark|duckdb", help="The dialect of the statements.")
+        str,
+        typer.Option(
+            "--dialect",
+            "-d",
+            metavar="spark|duckdb",
+            help="The dialect of the statements.",
+            autocompletion=lambda: ["spark", "duckdb"],
+        ),
     ] = "spark",
     format: FormatOption = Format.table,
     limit: LimitOption = 100,
@@ -283,3 +294,7 @@ def explore(
 
 for _command in maintenance.COMMANDS:
     app.command(rich_help_panel="Maintenance")(_command)
+for _info in app.registered_commands:
+    assert _info.callback is not None
+    _info.name = _info.callback.__name__.replace("_", "-")
+    _info.epilog = examples.epilog(_info.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,9 +25,11 @@ def sentence(error: BaseException) -> str:
 
 
 def show(error: BaseException) -> None:
-    """One line on standard error, red in a terminal."""
+    """One line on standard error, red in a terminal that wants colours."""
     line = f"Error: {visible(sentence(error))}"
-    typer.secho(line, err=True, fg=typer.colors.RED if sys.stderr.isatty() else None)
+    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        line = typer.style(line, fg=typer.colors.RED)
+    typer.echo(line, err=True)
 
 
 @contextmanager

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
-from ducklake_spark.api.display import human_bytes, visible
+from ducklake_spark.api.display import visible
 from ducklake_spark.api.values import json_object, json_text, plain_text
+from ducklake_spark.engine.html import human_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -17,6 +17,7 @@ import pyspark.sql.types as T
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
+from ducklake_spark.engine import html
 from ducklake_spark.engine.column_texts import split_columns
 from ducklake_spark.engine.scope import Scope
 from ducklake_spark.spark.file_index import empty_frame, java_frame
@@ -246,10 +247,28 @@ class LocalAnswer(ClassicDataFrame):
         return f"DataFrame[{', '.join(f'{name}: {kind}' for name, kind in self.dtypes)}]"
 
     def _repr_html_(self) -> str | None:
-        return None if _known_session(self._scope) is None else super()._repr_html_()
+        """For notebooks. The rows are here, so that showing them takes no query."""
+        zone = self._zone()
+        if zone is _UNKNOWN:
+            return super()._repr_html_()
+        kinds = [field.dataType for field in self._fields.fields]
+        cells = [
+            [
+                _html_cell(name, value, kind, zone)
+                for name, value, kind in zip(self.columns, row, kinds, strict=True)
+            ]
+            for row in self._rows[:_HTML_ROWS]
+        ]
+        count = self.count()
+        title = f"{count:,} {'row' if count == 1 else 'rows'}"
+        if count > _HTML_ROWS:
+            title += f", of which the first {_HTML_ROWS} are shown"
+        return html.box("", html.grid(self.columns, cells), html.note(title))
 
 
 _UNKNOWN: Any = object()
+_HTML_ROWS = 100
+_NUMBERS = (T.IntegerType, T.LongType, T.DoubleType)
 _FULL_WIDTH = re.compile(
     "[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]"
 )
@@ -288,6 +307,31 @@ def _cell(value: Any, kind: T.DataType, zone: tzinfo | None) -> str:
     if isinstance(kind, T.BooleanType):
         return "true" if value else "false"
     return _escaped(str(value))
+
+
+def _html_cell(name: str, value: Any, kind: T.DataType, zone: tzinfo | None) -> html.Cell:
+    """A value for people: sizes in units, what a snapshot changed line by line."""
+    if value is None:
+        return html.Cell("NULL", is_quiet=True)
+    if isinstance(kind, _NUMBERS):
+        if name == "bytes" or name.endswith("_bytes"):
+            return html.Cell(html.human_bytes(value), is_number=True, more=f"{value:,} bytes")
+        text = f"{value:,}" if "rows" in name else _cell(value, kind, zone)
+        return html.Cell(text, is_number=True, is_quiet=value == 0)
+    if isinstance(kind, T.MapType):
+        pairs = value.items()
+        return html.Cell(
+            "\n".join(f"{key}: {_plain_cell(each, kind.valueType, zone)}" for key, each in pairs)
+        )
+    return html.Cell(_plain_cell(value, kind, zone), is_whole=isinstance(value, datetime))
+
+
+def _plain_cell(value: Any, kind: T.DataType, zone: tzinfo | None) -> str:
+    if isinstance(value, datetime):
+        return f"{_naive(value, zone):%Y-%m-%d %H:%M:%S}"
+    if isinstance(kind, T.ArrayType) and value is not None:
+        return ", ".join(_cell(each, kind.elementType, zone) for each in value)
+    return _cell(value, kind, zone)
 
 
 def _escaped(text: str) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ducklake_spark.explorer.site import Site
 
 SORTS = ("name", "rows", "bytes", "files")
+FEW, MANY = 5, 200
+"""So many jobs are shown at once, and so many more when they are asked for: the tables must stay in sight."""
 
 
 @dataclass(frozen=True)
@@ -116,4 +118,4 @@ def health(request: Request) -> Response:
     site: Site = request.app.state.site
     snapshot_id = site.scope.read_transaction().snapshot.snapshot_id
     found: list[Advice] = site.remembered("health", snapshot_id, lambda: list(all_advice(site.scope)))
-    return render(request, site, "parts/health.html", {"advice": found})
+    return render(request, site, "parts/health.html", {"advice": found, "few": FEW, "many": MANY})

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from ducklake_spark.api.display import human_bytes
+from ducklake_spark.engine.html import human_bytes
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -55,9 +55,10 @@ def merge_adjacent_files(
     max_file_size: int | None = None,
     max_compacted_files: int | None = None,
     where: Any = None,
+    least_files: int = 2,
     dry_run: bool = False,
 ) -> Report:
-    """Merges small files, table by table."""
+    """Merges small files, table by table; tables with fewer files than `least_files` are not looked at."""
     smallest = _whole(min_file_size, "min_file_size", least=0)
     largest = _whole(max_file_size, "max_file_size", least=1)
     most = _whole(max_compacted_files, "max_compacted_files", least=1)
@@ -75,7 +76,7 @@ def merge_adjacent_files(
             found = in_partitions(scope, target.table, found, where)
         return merge_groups(found, limits)
 
-    return _each_table(scope, table, schema, CompactionKind.MERGE, plan, dry_run=dry_run)
+    return _each_table(scope, table, schema, CompactionKind.MERGE, plan, least_files, dry_run=dry_run)
 
 
 def rewrite_data_files(
@@ -95,7 +96,7 @@ def rewrite_data_files(
             threshold = _threshold(float(target.option("rewrite_delete_threshold") or 0.95)) or 0.0
         return rewrite_groups(candidates(tx, target.table), threshold, target_size(target))
 
-    return _each_table(scope, table, schema, CompactionKind.REWRITE, plan, dry_run=dry_run)
+    return _each_table(scope, table, schema, CompactionKind.REWRITE, plan, 1, dry_run=dry_run)
 
 
 def _whole(value: Any, name: str, *, least: int) -> int | None:
@@ -125,7 +126,14 @@ def target_size(target: Target) -> int:
 
 
 def _each_table(
-    scope: Scope, name: Name | None, schema: str | None, kind: CompactionKind, plan: Plan, *, dry_run: bool
+    scope: Scope,
+    name: Name | None,
+    schema: str | None,
+    kind: CompactionKind,
+    plan: Plan,
+    least_files: int,
+    *,
+    dry_run: bool,
 ) -> Report:
     """Does what is to be done in each table; every table is a commit of its own, unless a transaction is running."""
     scope.require_open()
@@ -134,6 +142,9 @@ def _each_table(
     rows: list[Row] = []
     done: list[str] = []
     ids = table_ids(scope, name, schema)
+    if name is None:
+        # One query instead of several for each table: most tables of a large lake have nothing to be done.
+        ids = sorted(set(ids) & _with_files(scope.read_transaction(), least_files))
     with Progress(_JOBS[kind], len(ids), "tables") as progress:
         for table_id in ids:
             try:
@@ -161,6 +172,15 @@ def table_ids(scope: Scope, name: Name | None, schema: str | None) -> list[int]:
         return [ddl.get_table(tx, found, own).table_id]
     wanted = None if schema is None else ddl.get_schema(tx, schema).schema_id
     return sorted(table.table_id for table in tx.all_tables() if wanted in (None, table.schema_id))
+
+
+def _with_files(tx: Transaction, least: int) -> set[int]:
+    rows = tx.store.query(
+        "SELECT table_id FROM ducklake_data_file WHERE begin_snapshot <= ? AND end_snapshot IS NULL "
+        "GROUP BY table_id HAVING count(*) >= ?",
+        (tx.snapshot.snapshot_id, least),
+    )
+    return {int(table_id) for (table_id,) in rows}
 
 
 def table_target(scope: Scope, tx: Transaction, table_id: int) -> Target | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,12 +65,12 @@ class _Tables:
 
     tx: Transaction
     tables: Sequence[tuple[str, TableDef]]
-    sizes: dict[int, inventory.Size]
+    sizes: Mapping[int, inventory.Size]
 
     @classmethod
     def of(cls, scope: Scope) -> _Tables:
         tx = scope.read_transaction()
-        sizes = dict(inventory.sizes(tx.store, tx.snapshot.snapshot_id))
+        sizes = inventory.sizes(tx.store, tx.snapshot.snapshot_id)
         tables = [(tx.schema_of(table.schema_id).name, table) for table in tx.all_tables()]
         return cls(tx, sorted(tables, key=lambda each: (each[0], each[1].name)), sizes)
 
@@ -86,7 +86,9 @@ class _Tables:
 def health(scope: Scope) -> Report:
     """A row for each table, and one for the lake; the last column is what would help."""
     found = _Tables.of(scope)
-    advice = list(all_advice(scope))
+    by_table: dict[int | None, list[Advice]] = defaultdict(list)
+    for each in _advice(scope, found):
+        by_table[None if each.table is None else each.table.table_id].append(each)
     merges = _small_files(scope)
     touched, total = _snapshots(scope)
     old = _old_files(found.tx)
@@ -111,11 +113,7 @@ def health(scope: Scope) -> Report:
                 files,
                 old_bytes,
                 len(own),
-                _told(
-                    each
-                    for each in advice
-                    if each.table is not None and each.table.table_id == table.table_id
-                ),
+                _told(by_table[table.table_id]),
             )
         )
         orphans = [path for path in orphans if not path.startswith(folder)]
@@ -132,7 +130,7 @@ def health(scope: Scope) -> Report:
             sum(files for files, _ in old.values()),
             sum(size for _, size in old.values()),
             sum(row[11] for row in rows) + len(orphans),
-            _told(each for each in advice if each.table is None),
+            _told(by_table[None]),
         )
     )
     return Report(_HEALTH, rows)
@@ -144,7 +142,7 @@ def maintain(scope: Scope, *, dry_run: bool = False) -> Report:
         scope.require_writable()
     rows = []
     for stage in _STAGES:
-        for each in stage(scope):
+        for each in stage(scope, _Tables.of(scope)):
             if each.run is None:
                 continue
             results = None if dry_run else len(each.run(scope).rows)
@@ -159,8 +157,12 @@ def _told(advice: Iterable[Advice]) -> str | None:
 
 def all_advice(scope: Scope) -> Iterable[Advice]:
     """The jobs that would help, in the order in which to do them."""
+    return _advice(scope, _Tables.of(scope))
+
+
+def _advice(scope: Scope, found: _Tables) -> Iterable[Advice]:
     for stage in _STAGES:
-        yield from stage(scope)
+        yield from stage(scope, found)
 
 
 def _of_table(
@@ -175,8 +177,7 @@ def _of_lake(job: str, reason: str, run: Run | None, arguments: str = "") -> Adv
     return Advice(None, None, job, f"lake.{job}({arguments})", reason, run)
 
 
-def _flushes(scope: Scope) -> Iterable[Advice]:
-    found = _Tables.of(scope)
+def _flushes(_: Scope, found: _Tables) -> Iterable[Advice]:
     for schema_name, table in found.tables:
         inlined = found.size(table).inlined_rows
         if inlined >= INLINED_ROWS and found.is_compacted(table):
@@ -190,34 +191,33 @@ def _flush(name: tuple[str, str]) -> Run:
     return lambda scope: flush_inlined_data(scope, table=name)
 
 
-def _expiries(scope: Scope) -> Iterable[Advice]:
+def _expiries(scope: Scope, _: _Tables) -> Iterable[Advice]:
     expired = len(expire_snapshots(scope, dry_run=True).rows)
     if expired:
         reason = f"{expired} snapshots are older than the option expire_older_than"
         yield _of_lake("expire_snapshots", reason, expire_snapshots)
     elif not scope.read_transaction().options.get("expire_older_than"):
-        _, count = _snapshots(scope)
+        count = _snapshots(scope)[1]
         if count >= SNAPSHOTS:
             # How long history is kept is for people to say.
             yield _of_lake("expire_snapshots", f"there are {count} snapshots", None, "older_than=...")
 
 
-def _rewrites(scope: Scope) -> Iterable[Advice]:
-    found = _Tables.of(scope)
+def _rewrites(_: Scope, found: _Tables) -> Iterable[Advice]:
+    deletes = inventory.deleted_rows(found.tx.store, found.tx.snapshot.snapshot_id)
     for schema_name, table in found.tables:
-        if not found.size(table).deleted or not found.is_compacted(table):
+        files = deletes.get(table.table_id)
+        if not files or not found.is_compacted(table):
             continue
         option = found.tx.options.get(
             "rewrite_delete_threshold", schema_id=table.schema_id, table_id=table.table_id
         )
-        threshold = DELETED if option is None else None
-        run = _rewrite((schema_name, table.name), threshold)
-        planned = rewrite_data_files(
-            scope, table=(schema_name, table.name), delete_threshold=threshold, dry_run=True
-        )
-        files = sum(int(row[2]) for row in planned.rows)
-        if files:
-            reason = f"many rows of {files} {'file' if files == 1 else 'files'} are deleted"
+        least = DELETED if option is None else float(option)
+        count = sum(deleted >= least * rows for deleted, rows in files)
+        if count:
+            threshold = DELETED if option is None else None
+            reason = f"many rows of {count} {'file' if count == 1 else 'files'} are deleted"
+            run = _rewrite((schema_name, table.name), threshold)
             arguments = "" if threshold is None else f"delete_threshold={threshold}"
             yield _of_table(schema_name, table, "rewrite_data_files", reason, run, arguments)
 
@@ -226,9 +226,8 @@ def _rewrite(name: tuple[str, str], threshold: float | None) -> Run:
     return lambda scope: rewrite_data_files(scope, table=name, delete_threshold=threshold)
 
 
-def _merges(scope: Scope) -> Iterable[Advice]:
-    found = _Tables.of(scope)
-    small = _small_files(scope)
+def _merges(scope: Scope, found: _Tables) -> Iterable[Advice]:
+    small = _small_files(scope, least_files=SAVED_FILES + 1)
     for schema_name, table in found.tables:
         before, after = small.get((schema_name, table.name), (0, 0))
         if before - after >= SAVED_FILES:
@@ -241,19 +240,19 @@ def _merge(name: tuple[str, str]) -> Run:
     return lambda scope: merge_adjacent_files(scope, table=name)
 
 
-def _cleanups(scope: Scope) -> Iterable[Advice]:
+def _cleanups(scope: Scope, _: _Tables) -> Iterable[Advice]:
     files = len(cleanup_old_files(scope, dry_run=True).rows)
     if files:
         yield _of_lake("cleanup_old_files", f"no snapshot needs {files} files any more", cleanup_old_files)
 
 
-def _orphans(scope: Scope) -> Iterable[Advice]:
+def _orphans(scope: Scope, _: _Tables) -> Iterable[Advice]:
     files = len(delete_orphaned_files(scope, dry_run=True).rows)
     if files:
         yield _of_lake("delete_orphaned_files", f"no catalog row names {files} files", delete_orphaned_files)
 
 
-_STAGES: tuple[Callable[[Scope], Iterable[Advice]], ...] = (
+_STAGES: tuple[Callable[[Scope, _Tables], Iterable[Advice]], ...] = (
     _flushes,
     _expiries,
     _rewrites,
@@ -264,10 +263,11 @@ _STAGES: tuple[Callable[[Scope], Iterable[Advice]], ...] = (
 """In an order in which each job sees what the ones before it left."""
 
 
-def _small_files(scope: Scope) -> dict[tuple[str, str], tuple[int, int]]:
+def _small_files(scope: Scope, least_files: int = 2) -> dict[tuple[str, str], tuple[int, int]]:
     """How many files of each table a merge would take, and how many it would make."""
     found: dict[tuple[str, str], tuple[int, int]] = {}
-    for schema_name, table_name, before, after, *_ in merge_adjacent_files(scope, dry_run=True).rows:
+    planned = merge_adjacent_files(scope, least_files=least_files, dry_run=True).rows
+    for schema_name, table_name, before, after, *_ in planned:
         known = found.get((schema_name, table_name), (0, 0))
         found[schema_name, table_name] = (known[0] + int(before), known[1] + int(after))
     return found

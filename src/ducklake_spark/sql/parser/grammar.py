@@ -38,9 +38,9 @@ class Grammar(SessionGrammar, AlterGrammar, DmlGrammar, OtherGrammar):
         if self._curr.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
             return self._parse_query()
         word = self._curr.text.upper().partition(" ")[0]  # some keywords are one token of two words
-        read = _STATEMENTS.get(word)
+        read = STATEMENTS.get(word)
         if read is None and not self._is_spark:
-            read = _OF_DUCKDB.get(word)
+            read = OF_DUCKDB.get(word)
         if read is None and word in NOT_HERE:
             self._refuse(word, NOT_HERE[word])
         if read is None:
@@ -64,7 +64,7 @@ class Grammar(SessionGrammar, AlterGrammar, DmlGrammar, OtherGrammar):
         self._fail(f"cannot read what follows {start.text}")
 
 
-_STATEMENTS: dict[str, Callable[[Grammar], nodes.Node]] = {
+STATEMENTS: dict[str, Callable[[Grammar], nodes.Node]] = {
     "CREATE": Grammar._create,
     "DROP": Grammar._drop,
     "ALTER": Grammar._alter,
@@ -91,9 +91,9 @@ _STATEMENTS: dict[str, Callable[[Grammar], nodes.Node]] = {
     "EXPLAIN": Grammar._explain,
     "CALL": Grammar._call,
 }
+"""Statements of both dialects, by their first word."""
 
-
-_OF_DUCKDB: dict[str, Callable[[Grammar], nodes.Node]] = {
+OF_DUCKDB: dict[str, Callable[[Grammar], nodes.Node]] = {
     "ATTACH": Grammar._attach,
     "DETACH": Grammar._detach,
     "PREPARE": Grammar._prepare,

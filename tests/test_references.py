@@ -1,0 +1,17 @@
+"""docs/cli-reference.md and docs/sql-reference.md say what the code says."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = runpy.run_path(str(ROOT / "scripts" / "site" / "references.py"))["PAGES"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_reference_is_up_to_date(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    assert text == PAGES[page](), "run scripts/site/references.py"
