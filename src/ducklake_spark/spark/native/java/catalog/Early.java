@@ -7,10 +7,12 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedNamespace;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.AlterViewAs;
 import org.apache.spark.sql.catalyst.plans.logical.CreateView;
 import org.apache.spark.sql.catalyst.plans.logical.DropView;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.RenameTable;
 import org.apache.spark.sql.catalyst.plans.logical.ShowViews;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -23,21 +25,30 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * What Spark would refuse before names are resolved: views, which it has in its own catalog only, and rows with columns
- * that a table does not have, where the writer has the option mergeSchema.
+ * What Spark would refuse before names are resolved: views, which it has in its own catalog only, functions of a lake in
+ * FROM, and rows with columns that a table does not have, where the writer has the option mergeSchema.
  */
 class EarlyRule extends Rule {
     private final org.apache.spark.sql.classic.SparkSession session;
-    EarlyRule(org.apache.spark.sql.classic.SparkSession session) { this.session = session; }
+    private final LakeQueries queries;
+    EarlyRule(org.apache.spark.sql.classic.SparkSession session) {
+        this.session = session;
+        this.queries = new LakeQueries(this, session);
+    }
     public String ruleName() { return "ducklake.spark.EarlyRule"; }
 
     public TreeNode apply(TreeNode tree) {
-        LogicalPlan plan = (LogicalPlan) tree;
+        LogicalPlan plan = this.queries.in((LogicalPlan) tree);
         if (plan instanceof CreateView || plan instanceof DropView) {
             Object child = ((scala.Product) plan).productElement(0);
             if (!(child instanceof UnresolvedIdentifier)) return plan;
             Named named = named(strings(((UnresolvedIdentifier) child).nameParts()));
             return named == null ? plan : changed(plan, named);
+        }
+        if (plan instanceof AlterViewAs || (plan instanceof RenameTable && ((RenameTable) plan).isView())) {
+            Object parts = Changes.asked(((scala.Product) plan).productElement(0), "multipartIdentifier");
+            Named named = parts == null ? null : named(strings(parts));
+            return named == null ? plan : altered(plan, named);
         }
         if (plan instanceof ShowViews) return views((ShowViews) plan);
         if (plan instanceof V2WriteCommand) return merging(plan);
@@ -50,7 +61,7 @@ class EarlyRule extends Rule {
         final Identifier ident;
         Named(LakeCatalog catalog, Identifier ident) { this.catalog = catalog; this.ident = ident; }
     }
-    private Named named(String[] parts) {
+    Named named(String[] parts) {
         CatalogManager manager = this.session.sessionState().catalogManager();
         if (parts.length > 1 && Lake.ATTACHED.containsKey(parts[0]) && manager.isCatalogRegistered(parts[0])) {
             CatalogPlugin found = manager.catalog(parts[0]);
@@ -89,7 +100,14 @@ class EarlyRule extends Rule {
         if (!isExplained()) named.catalog.lake().ask(drops ? "dropView" : "createView", facts);
         return local(Plans.NOTHING, Plans.NOTHING);
     }
-    private static boolean isExplained() {
+    private LogicalPlan altered(LogicalPlan plan, Named named) {
+        Map facts = Facts.of(named.ident, plan instanceof AlterViewAs
+            ? new Object[] {"text", ((AlterViewAs) plan).originalText()}
+            : new Object[] {"newName", strings(((RenameTable) plan).newName())});
+        if (!isExplained()) named.catalog.lake().ask(plan instanceof AlterViewAs ? "alterView" : "renameView", facts);
+        return local(Plans.NOTHING, Plans.NOTHING);
+    }
+    static boolean isExplained() {
         StackTraceElement[] calls = new Throwable().getStackTrace();
         for (int i = 0; i < calls.length; i++)
             if (calls[i].getClassName().endsWith(".ExplainCommand")) return true;
