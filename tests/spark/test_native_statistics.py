@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
 
+import ducklake_spark
 from ducklake_spark.catalog.sqlite import SQLiteStore
 from tests.spark.conftest import NativeLake
 
@@ -180,3 +182,42 @@ def test_statistics_cost_nothing_where_nobody_asks(
     with settings(native, cbo_enabled="true"):
         native.sql(query)._jdf.queryExecution().executedPlan()
     assert 0 < len(asked) <= 16
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "postgres", "mysql"])
+def test_every_database_tells_the_same(
+    native: NativeLake, make_location: Callable[[str], str], tmp_path: Path, kind: str
+) -> None:
+    with (
+        ducklake_spark.attach(
+            make_location(kind), spark=native.spark, name="other", data_path=tmp_path / "files", catalog=False
+        ) as lake,
+        settings(native, cbo_enabled="true"),
+    ):
+        table = lake.create_table("t", COLUMNS)
+        table.set_option("data_inlining_row_limit", 0)
+        table.insert(
+            native.spark.sql(
+                "SELECT 9 AS a, 10L AS b, 1.50BD AS d, -0.5D AS f, DATE'2024-02-01' AS day, TIMESTAMP'2024-02-01 10:00:00Z' AS at, "
+                "'x' AS s, true AS yes, CAST(1 AS DECIMAL(20,0)) AS u"
+            )
+        )
+        table.insert(
+            native.spark.sql(
+                "SELECT 10 AS a, NULL AS b, 10.25BD AS d, 3D AS f, DATE'2024-02-02' AS day, TIMESTAMP'2024-02-01 10:00:00.5Z' AS "
+                "at, NULL AS s, false AS yes, CAST(1 AS DECIMAL(20,0)) AS u"
+            )
+        )
+        assert rows(lake.table("t")) == 2
+        assert columns(lake.table("t")) == {
+            "a": ("9", "10", 0),
+            "b": ("10", "10", 1),
+            "d": ("1.50", "10.25", 0),
+            "f": ("-0.5", "3.0", 0),
+            "day": ("19754", "19755", 0),
+            "at": ("1706781600000000", "1706781600500000", 0),
+            "s": ("", "", 1),
+            "yes": ("False", "True", 0),
+        }
+        table.delete("a = 9")
+        assert rows(lake.table("t")) == 1
