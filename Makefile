@@ -69,7 +69,7 @@ test-deep: venv java servers browser ## Run all tests with many more generated e
 
 # The catalog database makes no difference to Spark, so on the oldest one those in a DuckDB file are enough; files with
 # variants and geometries it cannot open at all.
-OLDEST_TESTS := tests/scan tests/sql/test_queries.py tests/sql/test_dml.py tests/spark/test_native_reads.py tests/spark/test_native_writes.py tests/spark/test_format.py tests/write/test_values.py tests/write/test_types.py tests/interop/test_views.py \
+OLDEST_TESTS := tests/scan tests/sql/test_queries.py tests/sql/test_dml.py tests/spark/test_native_reads.py tests/spark/test_native_writes.py tests/spark/test_native_functions.py tests/spark/test_native_statistics.py tests/spark/test_format.py tests/write/test_values.py tests/write/test_types.py tests/interop/test_views.py \
   $(addprefix tests/interop/test_,scan_rows.py scan_types.py scan_evolution.py insert_twins.py rowlevel_twins.py)
 test-oldest: $(OLDEST)/.stamp java ## Run the Spark tests on the oldest PySpark
 	$(call PYTEST,$(OLDEST)) -n $(JOBS) $(BY_FILE) -m spark -k 'not sqlite and not postgres and not mysql' $(OLDEST_TESTS) $(ARGS) $(OR_NONE)

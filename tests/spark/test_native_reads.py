@@ -62,6 +62,19 @@ def test_scans_are_pruned_as_those_of_lake_table(native: NativeLake, t: str) -> 
     assert "FileScan parquet" in plan and "BatchScan" not in plan
 
 
+def test_explain_shows_files_kept_of_total(native: NativeLake) -> None:
+    name = native.table("kept", "a INT")
+    native.lake["kept"].set_option("data_inlining_row_limit", 0)
+    for i in range(3):
+        native.lake["kept"].insert([(i,)])
+    query = f"SELECT * FROM {name} WHERE a = 1"
+    assert " 1 of 3 files" in native.rows(f"EXPLAIN {query}")[0][0]
+    assert " 3 of 3 files" in native.rows(f"EXPLAIN SELECT * FROM {name}")[0][0]
+    # Both scans have one index.
+    joined = native.rows(f"EXPLAIN SELECT 1 FROM ({query}) x JOIN {name} y ON x.a < y.a")[0][0]
+    assert " of 3 files" not in joined and "3 files" in joined
+
+
 def test_dataframes_join_with_themselves(native: NativeLake, t: str) -> None:
     frame = native.spark.table(t)
     joined = frame.alias("x").join(frame.alias("y"), F.expr("x.a = y.a + 1")).selectExpr("x.a")

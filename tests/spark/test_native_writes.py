@@ -16,9 +16,6 @@ from tests.spark.conftest import NativeLake
 pytestmark = pytest.mark.spark
 
 START = [(1, "a", 1), (2, "b", 1), (3, "c", 2)]
-OLD_SPARK = pytest.mark.skipif(
-    "__import__('pyspark').__version__ < '4.1'", reason="Spark 4.0 fills no columns that an INSERT leaves out"
-)
 
 
 @pytest.fixture
@@ -134,7 +131,6 @@ def test_statements(native: NativeLake, t: str, change: str) -> None:
     assert native.lake.version - before == (0 if change == "delete nothing" else 1)
 
 
-@OLD_SPARK
 def test_omitted_columns_take_their_defaults(native: NativeLake) -> None:
     name = native.table(
         "d", "a INT, b VARCHAR, c INT, d DATE", defaults={"b": "it's", "c": 7, "d": "2026-01-02"}

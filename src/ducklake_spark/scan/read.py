@@ -283,7 +283,10 @@ class _Reader:
         code = _code_of(group, needs_id, wants_lineage)
         is_packed = code.fits
         code = code if is_packed else _code_of(group, True, False)
-        files = GroupFiles(self.store, self.plan, group, code, self.pending.dropped_files)
+        pending = self.pending
+        files = GroupFiles(
+            self.store, self.plan, group, code, pending.dropped_files, changes_rows=pending.has_deletes
+        )
         needs_code = needs_id or wants_lineage
         frame, metadata = self._relation(files, physical, needs_code)
         if key.is_filtered and stamp is not None:

@@ -315,6 +315,23 @@ def missing_catalog(text: str) -> NativeUnavailableError | None:
     return None
 
 
+catalogs: set[str] = set()
+"""Lakes that are catalogs of a session."""
+_NO_PARTS = re.compile(r"INVALID_TABLE_VALUED_FUNC_NAME\].*?database name: (`[^\n]*?`)\.(?: SQLSTATE|\s)")
+
+
+def function_in_parts(text: str) -> InvalidInputError | None:
+    """What is wrong with a function of a lake in FROM whose name the parser of an older Spark does not take."""
+    found = _NO_PARTS.search(text)
+    parts = found[1].strip("`").split("`.`") if found else []
+    if not parts or parts[0] not in catalogs:
+        return None
+    return InvalidInputError(
+        "The parser of this version of Spark takes no dots in the name of a function in FROM. Write the name in one: "
+        f"FROM `{'.'.join(parts)}`(...); or use CALL {'.'.join(parts)}(...), or the lake's own method of this name."
+    )
+
+
 def _install_connect() -> None:
     """The same for Spark Connect, where PySpark makes exceptions of the server's answers."""
     import sys
@@ -368,7 +385,13 @@ def _of_lake(java_exception: Any) -> DuckLakeError | None:
         text = str(jvm.org.apache.spark.util.Utils.exceptionString(java_exception))
     except Exception:  # PySpark makes what it can of it
         return None
-    return from_text(text) or unreadable_file(text) or unreadable_by_worker(text) or missing_catalog(text)
+    return (
+        from_text(text)
+        or unreadable_file(text)
+        or unreadable_by_worker(text)
+        or missing_catalog(text)
+        or function_in_parts(text)
+    )
 
 
 def unreadable_file(text: str) -> FileError | None:

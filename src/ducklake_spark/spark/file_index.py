@@ -9,16 +9,18 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from ducklake_spark.errors import NativeUnavailableError
 from ducklake_spark.format.encryption import FileKey
 from ducklake_spark.spark.errors import install, remember_files
 from ducklake_spark.spark.file_checks import require_whole
+from ducklake_spark.spark.native.compile import Unit, load
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 _OPTIONS = {
@@ -66,6 +68,22 @@ class FileSource(Protocol):
 
     def files(self, filters: Sequence[Any]) -> list[IndexedFile]:
         """The files that may have rows for which all filters are true; each filter a tree as `tree_of` makes it."""
+
+
+@runtime_checkable
+class CountedSource(FileSource, Protocol):
+    """Files of a table of which the catalog has statistics."""
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """The lake, the schema and the table."""
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows the files have, where that is known without a question to the catalog."""
+
+    def statistics(self) -> tuple[int | None, Mapping[str, tuple[Any, Any, int]]]:
+        """How many rows there are, and of columns the least and the greatest value and the number of NULLs."""
 
 
 class NumberSource(Protocol):
@@ -120,8 +138,9 @@ def relation(
     prepare(spark)
     java = _java(spark)
     session = spark._jsparkSession
+    index = _FileIndex(java, source)
     made = java.relation(
-        _FileIndex(java, source),
+        index,
         java.no_columns,
         java.schema(schema.json()),
         java.none,
@@ -129,7 +148,30 @@ def relation(
         java.options,
         session,
     )
-    return DataFrame(java.dataset.ofRows(session, java.logical_relation.apply(made, is_streaming)), spark)
+    if (
+        isinstance(source, CountedSource)
+        and not is_streaming
+        and (known := _known_relations(spark)) is not None
+    ):
+        rows = -1 if source.rows is None else source.rows
+        plan = known.relation(made, index, *source.names, source.size, rows)
+    else:
+        plan = java.logical_relation.apply(made, is_streaming)
+    return DataFrame(java.dataset.ofRows(session, plan), spark)
+
+
+_STATISTICS = Unit("statistics", ("statistics/KnownRelations.java",))
+
+
+def _known_relations(spark: SparkSession) -> Any | None:
+    """What makes relations with statistics; None where no classes can be loaded: there Spark knows bytes only."""
+    java = _java(spark)
+    if not java.known_relations:
+        try:
+            java.known_relations = [load(spark, _STATISTICS).new("ducklake.statistics.KnownRelations")]
+        except NativeUnavailableError:
+            java.known_relations = [None]
+    return java.known_relations[0]
 
 
 def numbers(spark: SparkSession, source: NumberSource) -> Column:
@@ -219,6 +261,7 @@ class _Java:
         self.texts = class_of("[Ljava.lang.String;")
         access = jvm.com.fasterxml.jackson.annotation.PropertyAccessor
         visibility = getattr(jvm.com.fasterxml.jackson.annotation, "JsonAutoDetect$Visibility")
+        self.known_relations: list[Any] = []
         self.mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
         self.mapper.setVisibility(access.ALL, visibility.NONE)
         self.mapper.setVisibility(access.FIELD, visibility.ANY)
@@ -318,7 +361,7 @@ class _FileIndex(_Answer):
     """What the JVM calls, on threads of the callback server. Names are those of the Java interface."""
 
     class Java:
-        implements = ("org.apache.spark.sql.execution.datasources.FileIndex",)
+        implements = ("org.apache.spark.sql.execution.datasources.FileIndex", "java.util.function.Supplier")
 
     _source: FileSource
 
@@ -335,6 +378,12 @@ class _FileIndex(_Answer):
         with self._lock:
             self._shown = f"{self._source.title}: {len(files)} of {self._source.total} files"
         return self._java.one(self._java.directory(self._java.no_row, self._statuses(files)))
+
+    def get(self) -> str:
+        """The statistics of a source that has some."""
+        assert isinstance(self._source, CountedSource)
+        rows, columns = self._source.statistics()
+        return json.dumps({"rows": rows, "columns": columns})
 
     def _statuses(self, files: Iterable[IndexedFile]) -> Any:
         """FileStatus[] in one Py4J call, through Jackson: a call out of a callback costs about a millisecond."""

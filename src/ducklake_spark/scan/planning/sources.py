@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from ducklake_spark.catalog.store import Store
 from ducklake_spark.errors import DuckLakeError
 from ducklake_spark.format.types import fold
+from ducklake_spark.scan.planning.column_statistics import Statistics, column_statistics, row_count
 from ducklake_spark.scan.planning.file_facts import FileCode
 from ducklake_spark.scan.planning.listing import Condition, ScanFile, data_files, delete_files
 from ducklake_spark.scan.planning.plan import FileGroup, ScanPlan
@@ -28,6 +29,8 @@ class GroupFiles:
     group: FileGroup
     code: FileCode
     dropped: frozenset[int] = frozenset()
+    changes_rows: bool = False
+    """Whether a transaction has deleted rows that the catalog does not know of."""
 
     @property
     def title(self) -> str:
@@ -46,6 +49,21 @@ class GroupFiles:
     @property
     def size(self) -> int:
         return self.group.size
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        return self.plan.lake.name, self.plan.schema.name, self.plan.table.name
+
+    @property
+    def rows(self) -> int | None:
+        key = self.group.key
+        return None if key.has_deletes or key.is_filtered or self.dropped else self.group.records
+
+    def statistics(self) -> tuple[int | None, Mapping[str, Statistics]]:
+        if self.dropped or self.changes_rows:
+            return None, {}
+        rows = row_count(self.store, self.plan, self.group)
+        return rows, {} if rows is None else column_statistics(self.store, self.plan, self.group)
 
     def scan_files(self, keep: Condition | None = None) -> list[ScanFile]:
         """The files, those that the transaction dropped left out."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Column, DataFrame
 
 from ducklake_spark.format.names import ticked
+from ducklake_spark.spark.errors import catalogs
 from ducklake_spark.spark.file_index import FIELD_IDS, prepare
 from ducklake_spark.spark.native.callbacks import ERROR, Answers, start_callbacks
 from ducklake_spark.spark.native.compile import Unit, load
@@ -28,6 +29,7 @@ _FILES = (
     "Plans",
     "Rules",
     "Early",
+    "LakeQueries",
     "Commands",
     "Plugin",
 )
@@ -91,11 +93,13 @@ def register(spark: SparkSession, name: str, answers: LakeAnswers) -> Callable[[
             context.conf().set(key, value)  # sessions that are made later begin with these
         with _active(spark):
             plugin.catalog(session, name)
+        catalogs.add(name)
 
     def undo() -> None:
         with _changing:
             if context.isStopped() or not plugin.unregister(lake):
                 return
+            catalogs.discard(name)
             spark.conf.unset(setting_of(name))
             context.conf().remove(setting_of(name))
             plugin.forget(session, name)

@@ -225,6 +225,28 @@ class Definitions:
 
         scope_of(self._lake).statement(run)
 
+    def alter_view(self, facts: Facts, _: Any) -> None:
+        """ALTER VIEW AS: another query; the view keeps its comment."""
+        name = self.name(facts)
+
+        def run(tx: Transaction) -> None:
+            comment = ddl.get_view(tx, ddl.get_schema(tx, name[0]), name[1]).comment
+            self._lake.create_view(name, facts["text"], comment=comment, or_replace=True)
+            _ = self._lake.table(name).schema
+
+        scope_of(self._lake).statement(run)
+
+    def rename_view(self, facts: Facts, _: Any) -> None:
+        """ALTER VIEW RENAME TO, in its schema."""
+        old = self.name(facts)
+        *where, new = facts["newName"]
+        if where and where[0] == self._lake.name:
+            where = where[1:]
+        if where and (len(where) > 1 or fold(where[0]) != fold(old[0])):
+            shown = ".".join(facts["newName"])
+            raise InvalidInputError(f'Cannot rename to "{shown}": a view stays in its schema, "{old[0]}".')
+        self._lake.rename_view(old, new)
+
     def drop_view(self, facts: Facts, _: Any) -> None:
         """DROP VIEW."""
         self._lake.drop_view(self.name(facts), if_exists=facts["ifExists"])

@@ -23,6 +23,7 @@ from ducklake_spark.spark.native.catalog import (
 from ducklake_spark.sql.native.definitions import Definitions
 from ducklake_spark.sql.native.loaded import LoadedTables
 from ducklake_spark.sql.native.procedures import Procedures
+from ducklake_spark.sql.native.table_functions import TableFunctions
 from ducklake_spark.sql.native.writes import Writes
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def answers_of(lake: Lake, *, knows_threads: bool) -> LakeAnswers:
             yield
 
     loaded, definitions, procedures = LoadedTables(lake), Definitions(lake), Procedures(lake)
-    writes = Writes(lake, loaded, definitions)
+    writes, functions = Writes(lake, loaded, definitions), TableFunctions(lake, definitions)
     return LakeAnswers(
         lake.name,
         {
@@ -113,6 +114,8 @@ def answers_of(lake: Lake, *, knows_threads: bool) -> LakeAnswers:
             "rename": definitions.rename,
             "alter": definitions.alter,
             "createView": definitions.create_view,
+            "alterView": definitions.alter_view,
+            "renameView": definitions.rename_view,
             "dropView": definitions.drop_view,
             "listViews": definitions.list_views,
             "stage": writes.stage,
@@ -123,6 +126,9 @@ def answers_of(lake: Lake, *, knows_threads: bool) -> LakeAnswers:
             "procedure": procedures.describe,
             "listProcedures": procedures.list,
             "call": procedures.call,
+            "hasFunction": functions.has,
+            "function": functions.call,
+            "changes": functions.changes,
         },
         scope.in_place_of if knows_threads else of_no_thread,
     )

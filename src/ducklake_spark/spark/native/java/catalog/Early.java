@@ -6,11 +6,20 @@ import org.apache.spark.sql.catalyst.analysis.CurrentNamespace$;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedNamespace;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedStar;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.plans.logical.AlterViewAs;
 import org.apache.spark.sql.catalyst.plans.logical.CreateView;
 import org.apache.spark.sql.catalyst.plans.logical.DropView;
+import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.RenameTable;
 import org.apache.spark.sql.catalyst.plans.logical.ShowViews;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -18,28 +27,40 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * What Spark would refuse before names are resolved: views, which it has in its own catalog only, and rows with columns
- * that a table does not have, where the writer has the option mergeSchema.
+ * What Spark would refuse before names are resolved: views, which it has in its own catalog only, functions of a lake in
+ * FROM, and rows with columns that a table does not have, where the writer has the option mergeSchema.
  */
 class EarlyRule extends Rule {
     private final org.apache.spark.sql.classic.SparkSession session;
-    EarlyRule(org.apache.spark.sql.classic.SparkSession session) { this.session = session; }
+    private final LakeQueries queries;
+    EarlyRule(org.apache.spark.sql.classic.SparkSession session) {
+        this.session = session;
+        this.queries = new LakeQueries(this, session);
+    }
     public String ruleName() { return "ducklake.spark.EarlyRule"; }
 
     public TreeNode apply(TreeNode tree) {
-        LogicalPlan plan = (LogicalPlan) tree;
+        LogicalPlan plan = this.queries.in((LogicalPlan) tree);
         if (plan instanceof CreateView || plan instanceof DropView) {
             Object child = ((scala.Product) plan).productElement(0);
             if (!(child instanceof UnresolvedIdentifier)) return plan;
             Named named = named(strings(((UnresolvedIdentifier) child).nameParts()));
             return named == null ? plan : changed(plan, named);
         }
+        if (plan instanceof AlterViewAs || (plan instanceof RenameTable && ((RenameTable) plan).isView())) {
+            Object parts = Changes.asked(((scala.Product) plan).productElement(0), "multipartIdentifier");
+            Named named = parts == null ? null : named(strings(parts));
+            return named == null ? plan : altered(plan, named);
+        }
         if (plan instanceof ShowViews) return views((ShowViews) plan);
+        if (plan instanceof InsertIntoStatement && FILLS_NOTHING) return filled((InsertIntoStatement) plan);
         if (plan instanceof V2WriteCommand) return merging(plan);
         return plan;
     }
@@ -50,7 +71,7 @@ class EarlyRule extends Rule {
         final Identifier ident;
         Named(LakeCatalog catalog, Identifier ident) { this.catalog = catalog; this.ident = ident; }
     }
-    private Named named(String[] parts) {
+    Named named(String[] parts) {
         CatalogManager manager = this.session.sessionState().catalogManager();
         if (parts.length > 1 && Lake.ATTACHED.containsKey(parts[0]) && manager.isCatalogRegistered(parts[0])) {
             CatalogPlugin found = manager.catalog(parts[0]);
@@ -71,6 +92,44 @@ class EarlyRule extends Rule {
         return made;
     }
 
+    /** Spark 4.0 fills no columns of such catalogs that an INSERT leaves out: there they are named here, with defaults. */
+    private static final boolean FILLS_NOTHING = org.apache.spark.package$.MODULE$.SPARK_VERSION().startsWith("4.0.");
+
+    private LogicalPlan filled(InsertIntoStatement plan) {
+        boolean listed = !plan.userSpecifiedCols().isEmpty();
+        if (!(plan.table() instanceof UnresolvedRelation) || !(listed || plan.byName())) return plan;
+        Named named = named(strings(((UnresolvedRelation) plan.table()).multipartIdentifier()));
+        if (named == null) return plan;
+        LogicalPlan query = listed ? plan.query() : org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(
+            this.session, plan.query()).queryExecution().analyzed();
+        java.util.List names = new ArrayList();
+        java.util.List columns = new ArrayList();
+        if (listed) {
+            names.addAll(java.util.Arrays.asList(strings(plan.userSpecifiedCols())));
+            columns.add(Plans.make(UnresolvedStar.class, new Object[] {scala.Option.empty()}));
+        } else for (int i = 0; i < query.output().size(); i++) {
+            names.add(((NamedExpression) query.output().apply(i)).name());
+            columns.add(query.output().apply(i));
+        }
+        java.util.Set known = new java.util.TreeSet(String.CASE_INSENSITIVE_ORDER);
+        known.addAll(names);
+        scala.collection.Iterator keys = plan.partitionSpec().keysIterator();
+        while (keys.hasNext()) known.add(keys.next());
+        int before = columns.size();
+        Table table = LakeCatalog.table(named.catalog.lake(), named.ident, new Object[] {"writes", Boolean.TRUE});
+        StructField[] fields = ((LakeTable) table).schema().fields();
+        for (int i = 0; i < fields.length; i++)
+            if (!known.contains(fields[i].name()) && fields[i].metadata().contains("CURRENT_DEFAULT")) {
+                names.add(fields[i].name());
+                columns.add(new Alias((Expression) Changes.told(this.session.sessionState().sqlParser(), "parseExpression",
+                    new Object[] {fields[i].metadata().getString("CURRENT_DEFAULT")}), fields[i].name(),
+                    NamedExpression$.MODULE$.newExprId(), Plans.NOTHING, scala.Option.empty(), Plans.NOTHING));
+            }
+        if (columns.size() == before) return plan;
+        Object made = Plans.with(plan, 3, new Project(Plans.list(columns), query));
+        return (LogicalPlan) (listed ? Plans.with((scala.Product) made, 2, Plans.list(names)) : made);
+    }
+
     /** Spark does this while it analyzes, as it does CALL; not for EXPLAIN. */
     private LogicalPlan changed(LogicalPlan plan, Named named) {
         boolean drops = plan instanceof DropView;
@@ -89,7 +148,14 @@ class EarlyRule extends Rule {
         if (!isExplained()) named.catalog.lake().ask(drops ? "dropView" : "createView", facts);
         return local(Plans.NOTHING, Plans.NOTHING);
     }
-    private static boolean isExplained() {
+    private LogicalPlan altered(LogicalPlan plan, Named named) {
+        Map facts = Facts.of(named.ident, plan instanceof AlterViewAs
+            ? new Object[] {"text", ((AlterViewAs) plan).originalText()}
+            : new Object[] {"newName", strings(((RenameTable) plan).newName())});
+        if (!isExplained()) named.catalog.lake().ask(plan instanceof AlterViewAs ? "alterView" : "renameView", facts);
+        return local(Plans.NOTHING, Plans.NOTHING);
+    }
+    static boolean isExplained() {
         StackTraceElement[] calls = new Throwable().getStackTrace();
         for (int i = 0; i < calls.length; i++)
             if (calls[i].getClassName().endsWith(".ExplainCommand")) return true;

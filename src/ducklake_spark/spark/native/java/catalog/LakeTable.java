@@ -4,6 +4,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
@@ -19,6 +20,8 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.V1Write;
@@ -123,7 +126,7 @@ class LakeTable
         this.lake.ask("truncate", Facts.of(new Object[] {"handle", this.handle}));
         return true;
     }
-    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return new LakeScan(schema()); }
+    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) { return new LakeScan(this); }
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new LakeWriteBuilder(this, info); }
 
     public String toString() { return name(); }
@@ -145,11 +148,21 @@ class VirtualColumn implements MetadataColumn {
 }
 
 /** What stands in plans until the optimizer puts the table's own plan there; it is never read. */
-class LakeScan implements ScanBuilder, Scan {
-    final StructType schema;
-    LakeScan(StructType schema) { this.schema = schema; }
+class LakeScan implements ScanBuilder, SupportsReportStatistics, Statistics {
+    final LakeTable table;
+    LakeScan(LakeTable table) { this.table = table; }
     public Scan build() { return this; }
-    public StructType readSchema() { return this.schema; }
+    public StructType readSchema() { return this.table.schema(); }
+    /** For those who ask before the optimizer has run: those of the plan that will stand there. */
+    public Statistics estimateStatistics() { return this; }
+    private org.apache.spark.sql.catalyst.plans.logical.Statistics known() {
+        return this.table.plan(new java.util.ArrayList()).stats();
+    }
+    public OptionalLong sizeInBytes() { return OptionalLong.of(known().sizeInBytes().toLong()); }
+    public OptionalLong numRows() {
+        scala.Option rows = known().rowCount();
+        return rows.isEmpty() ? OptionalLong.empty() : OptionalLong.of(((scala.math.BigInt) rows.get()).toLong());
+    }
     public Batch toBatch() {
         throw new UnsupportedOperationException("The optimizer rule " + ReadRule.NAME + " did not run in this session.");
     }

@@ -3,6 +3,7 @@ package ducklake.spark;
 import org.apache.spark.sql.catalyst.optimizer.InlineCTE;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData$;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
@@ -13,6 +14,9 @@ import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 
 /** Reads: in place of a table of a lake stands the plan of its DataFrame, before filters and columns are pushed down. */
@@ -21,7 +25,45 @@ class ReadRule extends Rule {
     private final Reads reads;
     ReadRule(org.apache.spark.sql.classic.SparkSession session) { this.reads = new Reads(session); }
     public String ruleName() { return NAME; }
-    public TreeNode apply(TreeNode plan) { return ((LogicalPlan) plan).transformDown(this.reads); }
+    public TreeNode apply(TreeNode plan) {
+        LogicalPlan read = (LogicalPlan) ((LogicalPlan) plan).transformDown(this.reads);
+        if (Kept.isExplained()) new Kept().list(read);
+        return read;
+    }
+}
+
+/** For EXPLAIN, which files the filters keep is found out before a scan does: the index shows how many of how many. */
+class Kept {
+    private static final Object MANY = new Object();
+    private final java.util.Map filters = new java.util.IdentityHashMap();
+
+    static boolean isExplained() {
+        StackTraceElement[] calls = new Throwable().getStackTrace();
+        for (int i = 0; i < calls.length; i++)
+            if (calls[i].getMethodName().equals("explainString")) return true;
+        return false;
+    }
+    void list(LogicalPlan plan) {
+        find(plan, null);
+        java.util.Iterator each = this.filters.entrySet().iterator();
+        while (each.hasNext()) {
+            java.util.Map.Entry one = (java.util.Map.Entry) each.next();
+            // An index that two scans share can show what one of them keeps only.
+            if (one.getValue() == MANY) continue;
+            java.util.List given = one.getValue() == null ? new java.util.ArrayList()
+                : java.util.Collections.singletonList(one.getValue());
+            ((FileIndex) one.getKey()).listFiles(Plans.NOTHING, Plans.list(given));
+        }
+    }
+    private void find(LogicalPlan plan, Object filter) {
+        if (plan instanceof LogicalRelation && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) {
+            FileIndex index = ((HadoopFsRelation) ((LogicalRelation) plan).relation()).location();
+            if (java.lang.reflect.Proxy.isProxyClass(index.getClass()))
+                this.filters.put(index, this.filters.containsKey(index) ? MANY : filter);
+        }
+        for (int i = 0; i < plan.children().size(); i++)
+            find((LogicalPlan) plan.children().apply(i), plan instanceof Filter ? ((Filter) plan).condition() : null);
+    }
 }
 
 class Reads extends scala.runtime.AbstractPartialFunction {
