@@ -29,7 +29,7 @@ from ducklake_spark.workers.file_columns import (
     schema_entry,
     struct_fields,
 )
-from ducklake_spark.workers.object_store import NOWHERE, Access, is_remote
+from ducklake_spark.workers.object_store import NOWHERE, Access, beside, is_remote
 from ducklake_spark.workers.parquet_concat import UnlikeFilesError, concat
 from ducklake_spark.workers.parquet_source import MISSING, failure, parquet, unreadable
 
@@ -411,17 +411,16 @@ class JoinTasks:
                 sizes = json.dumps(self.joined(number))
                 yield pa.record_batch([pa.array([number]), pa.array([sizes])], schema=RESULT)
 
-    def joined(self, number: int) -> tuple[int, int] | None:
-        """The sizes; None when the files are not alike, and stay as they are."""
+    def joined(self, number: int) -> tuple[int, int, str] | None:
+        """The sizes, and where the file is; None when the files are not alike, and stay as they are."""
         paths = self.work[number]
         try:
             if not is_remote(paths[0]):
-                return concat(paths)
+                return *concat(paths), paths[0]
             with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as scratch:
                 fetched = self.access.fetch_all(paths, scratch)
-                sizes = concat(fetched)
-                self.access.upload(fetched[0], paths[0])
+                sizes, place = concat(fetched), beside(paths[0])
+                self.access.upload(fetched[0], place)
         except UnlikeFilesError:
             return None
-        self.access.remove(paths[1:])
-        return sizes
+        return *sizes, place

@@ -92,13 +92,15 @@ class Encoding:
         with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as scratch:
             connection = self._connect(scratch)
             staging = self._staging(scratch)
+            placed: list[str] = []
             try:
                 connection.register("arriving", source.reader())
                 for path, info in self._write(connection, "arriving", staging):
-                    placed = self._placed(path, info["folder"])
-                    yield pa.record_batch([pa.array([placed]), pa.array([json.dumps(info)])], schema=RESULT)
+                    placed.append(self._placed(path, info["folder"]))
+                    found = [pa.array([placed[-1]]), pa.array([json.dumps(info)])]
+                    yield pa.record_batch(found, schema=RESULT)
             except duckdb.Error as error:
-                shutil.rmtree(staging, ignore_errors=True)
+                self._forget(staging, placed)
                 failure = source.failure
                 if failure is not None:
                     # The rows themselves could not be had: Spark's error, not DuckDB's.
@@ -107,7 +109,7 @@ class Encoding:
                     FAILURE_MARK + json.dumps(self._explain(connection, source, error))
                 ) from error
             except BaseException:
-                shutil.rmtree(staging, ignore_errors=True)
+                self._forget(staging, placed)
                 raise
             finally:
                 connection.close()
@@ -140,6 +142,11 @@ class Encoding:
                 return [(self._placed(path, inner), info) for path, info in written]
             finally:
                 connection.close()
+
+    def _forget(self, staging: str, placed: Sequence[str]) -> None:
+        """Removes what an attempt wrote: the next one writes it again, under other names."""
+        shutil.rmtree(staging, ignore_errors=True)
+        self.access.remove(path for path in placed if is_remote(path))
 
     def _placed(self, path: str, inner: str) -> str:
         """Where a file is found by others: in a store it is put in its place, else it stays for the driver to move."""

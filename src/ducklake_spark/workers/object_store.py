@@ -98,6 +98,13 @@ def job_suffix(job: str) -> str:
     return job[-12:]
 
 
+def beside(path: str) -> str:
+    """A new name for a file of the same job in the same folder. A task that is repeated must not meet its own work."""
+    folder, _, name = path.rpartition("/")
+    stem, dot, ending = name.partition(".")
+    return f"{folder}/ducklake-{uuid7()[:-12]}{stem[-12:]}{dot}{ending}"
+
+
 def _place(job: str, inner: str, ending: str) -> str:
     """A new file of a job, `inner` the folders of its partition."""
     folder = job.rpartition(f"/{_JOB}")[0]

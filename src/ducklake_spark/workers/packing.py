@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ducklake_spark.format.encryption import FileKey
 from ducklake_spark.workers.duckdb_encoder import Encoding
-from ducklake_spark.workers.object_store import is_remote
+from ducklake_spark.workers.object_store import beside, is_remote
 from ducklake_spark.workers.parquet_concat import UnlikeFilesError, concat
 
 _ROW_GROUP = 122_880
@@ -53,7 +53,7 @@ class Packing:
     is_sorted: bool = False
 
     def result(self, files: Sequence[WrittenFile]) -> str:
-        """What became of files, as JSON."""
+        """What became of files, as JSON. In a store the files stay: the driver removes them."""
         if not is_remote(self.encoding.folder):
             return json.dumps(self._packed(files))
         access, job = self.encoding.access, self.encoding.folder
@@ -63,16 +63,13 @@ class Packing:
             local = [replace(file, path=path) for file, path in zip(files, fetched, strict=True)]
             packing = replace(self, encoding=replace(self.encoding, folder=scratch))
             result = json.loads(packing.result(local))
-            gone = [file.path for file in files]
             if "again" in result:
                 inner = f"{inner}/" if inner else ""
                 placed = [(access.upload_new(path, job, inner), info) for path, info in result["again"]]
                 result = {"again": placed}
             elif "joined" in result:
-                access.upload(fetched[0], gone.pop(0))
-            else:
-                gone = []
-            access.remove(gone)
+                result["path"] = beside(files[0].path)
+                access.upload(fetched[0], result["path"])
         return json.dumps(result)
 
     def _packed(self, files: Sequence[WrittenFile]) -> dict[str, Any]:

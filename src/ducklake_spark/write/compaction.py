@@ -56,7 +56,7 @@ from ducklake_spark.workers.compaction import (
 )
 from ducklake_spark.workers.duckdb_encoder import NULL_FOLDER, hive_folder
 from ducklake_spark.workers.file_columns import FileNode
-from ducklake_spark.workers.object_store import Access
+from ducklake_spark.workers.object_store import Access, is_remote
 from ducklake_spark.workers.parquet_source import MISSING
 from ducklake_spark.write import data_files
 from ducklake_spark.write.encoders.encoding import (
@@ -343,7 +343,11 @@ def _join(results: Sequence[_Result], spark: SparkSession, access: Access) -> No
         sizes = {number: json.loads(result) for number, result in rows}
     for number, result in enumerate(several):
         found = sizes[number]
-        result.sizes = None if found is None else (found[0], found[1])
+        if found is None:
+            continue
+        result.sizes = (found[0], found[1])
+        access.remove(part["path"] for part in result.parts if is_remote(part["path"]))
+        result.parts[0]["path"] = found[2]
 
 
 def _parallelism(spark: SparkSession) -> int:

@@ -145,6 +145,7 @@ def _packed_files(target: Target, rows: Iterable[tuple[str, str]], job: str, fra
             parts = [described(target, file.path, infos[file.path]) for file in packed.files]
             whole = replace(
                 joined(parts, target.table.columns),
+                path=first["folder"] + os.path.basename(packed.path),
                 file_size_bytes=packed.size,
                 footer_size=packed.footer_size,
             )

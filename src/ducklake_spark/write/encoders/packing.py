@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from ducklake_spark.spark.worker_functions import map_in_arrow
+from ducklake_spark.workers.object_store import is_remote
 from ducklake_spark.workers.packing import Packing, PackingTasks, WrittenFile
 
 _LARGEST_SORT = 64 * 1024 * 1024
@@ -69,6 +70,9 @@ def pack(packing: Packing, files: Sequence[WrittenFile], frame: DataFrame) -> li
         made = map_in_arrow(numbers, tasks, "bin bigint, result string").collect()
         results = [(row[0], row[1]) for row in made]
     done = {work[number][0].path: result for number, result in results}
+    if is_remote(packing.encoding.folder):
+        replaced = [each for number, result in results if json.loads(result) for each in work[number]]
+        packing.encoding.access.remove(file.path for file in replaced)
     packed: list[Packed] = []
     for each in found:
         if each[0].path in done:
@@ -85,6 +89,6 @@ def _of_result(files: tuple[WrittenFile, ...], result: dict[str, Any]) -> Iterat
             yield Packed(files, path, info=json.dumps(info))
     elif "joined" in result:
         size, footer_size = result["joined"]
-        yield Packed(files, files[0].path, size, footer_size)
+        yield Packed(files, result.get("path", files[0].path), size, footer_size)
     else:
         yield from (Packed((file,), file.path) for file in files)
