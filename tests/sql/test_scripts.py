@@ -21,14 +21,23 @@ from tests.sql.values import plain
 
 pytestmark = pytest.mark.spark
 
-SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.sql"))
+SCRIPTS = {script.stem: script.read_text() for script in (Path(__file__).parent / "scripts").glob("*.sql")}
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "from-duckdb.md"
+SCRIPTS |= {
+    f"guide_{number}": text.replace("data/", "{D}/")
+    for number, text in enumerate(re.findall(r"^```sql\n(.*?)^```", GUIDE.read_text(), re.M | re.S), start=1)
+}
 _ASKED = re.compile(r"\s*(SELECT|FROM|WITH|VALUES|DESCRIBE|SHOW|PRAGMA|PIVOT|EXECUTE)\b", re.IGNORECASE)
 _NOW = re.compile(r"'20(2[6-9]|[3-9]\d)-\d\d-\d\d[ 0-9:.+]*'")
 
 
-def statements(script: Path) -> list[str]:
+def statements(script: str) -> list[str]:
     """The statements of a script: each ends with a semicolon at the end of a line."""
-    return [part.strip() for part in re.split(r";[ \t]*\n", script.read_text()) if part.strip()]
+    return [part.strip() for part in re.split(r";[ \t]*\n", script) if part.strip()]
+
+
+def test_the_guide_has_ten_scripts() -> None:
+    assert len([name for name in SCRIPTS if name.startswith("guide_")]) == 10
 
 
 def shown(value: Any) -> Any:
@@ -48,9 +57,9 @@ def rows(found: Any, folder: Path) -> list[str]:
     return sorted(_NOW.sub("now", text) for text in texts)
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+@pytest.mark.parametrize("name", sorted(SCRIPTS))
 def test_script_runs_as_in_the_extension(
-    script: Path, spark: SparkSession, _oracle_process: Oracle, tmp_path: Path
+    name: str, spark: SparkSession, _oracle_process: Oracle, tmp_path: Path
 ) -> None:
     folders = {side: tmp_path / side for side in ("theirs", "ours")}
     for folder in folders.values():
@@ -62,7 +71,7 @@ def test_script_runs_as_in_the_extension(
     handle = ducklake_spark.attach(f"ducklake:{tmp_path}/first.ducklake", name="first", spark=spark)
     handle.sql("DETACH first", dialect="duckdb")
     try:
-        for text in statements(script):
+        for text in statements(SCRIPTS[name]):
             theirs: Any
             ours: Any
             try:
@@ -75,7 +84,8 @@ def test_script_runs_as_in_the_extension(
             except ducklake_spark.DuckLakeError as error:
                 ours = error
             if isinstance(theirs, Exception) or isinstance(ours, Exception):
-                if not (isinstance(theirs, Exception) and isinstance(ours, Exception)):
+                both = isinstance(theirs, Exception) and isinstance(ours, Exception)
+                if not both or name.startswith("guide_"):
                     wrong.append((text, theirs, ours))
             elif _ASKED.match(text):
                 pair = rows(theirs, folders["theirs"]), rows(ours, folders["ours"])
@@ -87,3 +97,29 @@ def test_script_runs_as_in_the_extension(
         for key in LIGHT:
             spark.conf.unset(key)
     assert not wrong
+
+
+def test_handles_are_connections(spark: SparkSession, tmp_path: Path) -> None:
+    """Each has a transaction of its own in a lake that one of them attached, and conflicts are found at COMMIT."""
+    with (
+        ducklake_spark.attach(f"ducklake:{tmp_path}/1.ducklake", name="home1", spark=spark) as first,
+        ducklake_spark.attach(f"ducklake:{tmp_path}/2.ducklake", name="home2", spark=spark) as second,
+    ):
+
+        def run(handle: ducklake_spark.Lake, text: str) -> list[Any]:
+            return [row[0] for row in handle.sql(text, dialect="duckdb").collect()]
+
+        run(first, f"ATTACH 'ducklake:{tmp_path}/shared.ducklake' AS shared; CREATE TABLE shared.t(i INT)")
+        run(second, "USE shared")
+        for handle, value in ((first, 1), (second, 2)):
+            run(handle, f"BEGIN; INSERT INTO shared.t VALUES ({value})")
+        assert run(first, "FROM shared.t") == [1]
+        assert run(second, "FROM t") == [2]
+        run(first, "COMMIT")
+        run(second, "COMMIT")
+        assert sorted(run(first, "FROM shared.t")) == [1, 2]
+        for handle in (first, second):
+            run(handle, "BEGIN; CREATE TABLE shared.same(i INT)")
+        run(first, "COMMIT")
+        with pytest.raises(ducklake_spark.DuckLakeError, match="conflict"):
+            run(second, "COMMIT")

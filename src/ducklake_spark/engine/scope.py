@@ -76,6 +76,7 @@ class _ThreadState:
     undo: list[Callable[[], object]] = field(default_factory=list)
     aborted: bool = False
     in_block: bool = False
+    only_reads: bool = False
     token: str = ""
     """By which Spark's threads know the transaction, if they do."""
 
@@ -187,6 +188,12 @@ class Scope:
                 f'The lake "{self.name}" is attached read-only{at}: nothing in it can be changed. Attach it without '
                 "read_only, snapshot_version and snapshot_time to change it."
             )
+        if self._state.only_reads:
+            self.abort()
+            raise ReadOnlyError(
+                f'The transaction is READ ONLY: nothing in the lake "{self.name}" can be changed in it. End it with '
+                "ROLLBACK, and begin one without READ ONLY."
+            )
 
     # Names.
 
@@ -263,7 +270,7 @@ class Scope:
     def _ended(self) -> None:
         """The transaction of this thread is over."""
         state = self._state
-        state.transaction = None
+        state.transaction, state.only_reads = None, False
         self._begun.discard(id(state))
         if state.token:
             self._marked.pop(state.token, None)
@@ -341,6 +348,7 @@ class Scope:
     def _run_in(self, transaction: Transaction, *, in_block: bool) -> None:
         state = self._state
         state.transaction, state.undo, state.aborted, state.in_block = transaction, [], False, in_block
+        state.only_reads = False
 
     @contextmanager
     def _undoing(self) -> Iterator[None]:
@@ -390,6 +398,11 @@ class Scope:
         self._run_in(transaction, in_block=False)
         self._begun.add(id(self._state))
         self.mark()
+
+    def begin_read_only(self) -> None:
+        """BEGIN READ ONLY: one snapshot is read until the end, and nothing can be changed."""
+        self.begin(CommitInfo())
+        self._state.only_reads = True
 
     @contextmanager
     def block(self, info: CommitInfo) -> Iterator[None]:

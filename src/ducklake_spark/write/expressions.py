@@ -41,6 +41,13 @@ _NUMERIC_SPARK = (
     spark_types.DecimalType,
 )
 _TIMESTAMP_SPARK = (spark_types.TimestampType, spark_types.TimestampNTZType)
+VARIANT_PARTS = spark_types.StructType(
+    [
+        spark_types.StructField("metadata", spark_types.BinaryType()),
+        spark_types.StructField("value", spark_types.BinaryType()),
+    ]
+)
+"""A variant as its parts in Parquet: what workers hand over, since Arrow has no variants."""
 _INTERVALS = (
     spark_types.DayTimeIntervalType,
     spark_types.YearMonthIntervalType,
@@ -104,7 +111,7 @@ def _scalar_assignable(source: spark_types.DataType, target: DataType) -> bool:
     if name == "interval":
         return is_text or isinstance(source, _INTERVALS) or _is_interval_struct(source)
     if name == "variant":
-        return isinstance(source, spark_types.VariantType)
+        return isinstance(source, spark_types.VariantType) or source == VARIANT_PARTS
     if name == "geometry":
         return is_text or isinstance(source, spark_types.BinaryType) or _is_geometry(source)
     return False
@@ -230,7 +237,7 @@ def stored_sql(expression: str, source: spark_types.DataType, target: DataType) 
         if not any(part.name in _SPECIAL for part in walk(target)):
             return f"CAST({expression} AS {duckdb_name(target)})"
         return _nested_sql(expression, source, target)
-    if isinstance(source, spark_types.VariantType):
+    if isinstance(source, spark_types.VariantType) or (target.name == "variant" and source == VARIANT_PARTS):
         # As Spark keeps it in Parquet: every kind of value stays what it is.
         value = f"variant_bytes_to_variant(({expression}).metadata || ({expression}).value)"
         return value if target.name == "variant" else f"CAST(CAST({value} AS JSON) AS {stored_type(target)})"

@@ -6,7 +6,9 @@ keeps what does not fit into memory in files of its worker.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,7 @@ from ducklake_spark.scan.projection.types import TypeChoices, choices_of
 from ducklake_spark.sql.duckdb.binder import duckdb_type
 from ducklake_spark.sql.duckdb.values import Shown, restored, shown
 from ducklake_spark.workers.duckdb_query import TAG, DuckDBQuery, Input
+from ducklake_spark.write.expressions import VARIANT_PARTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +56,11 @@ def question_of(
     """The question that a tree asks, with no more columns of its tables than it mentions."""
     names = {fold(table.alias_or_name) for table in tree.find_all(exp.Table)}
     whole = any(not column.table and fold(column.name) in names for column in tree.find_all(exp.Column))
-    if not whole and not tree.find(exp.Star, exp.Columns) and "columns(" not in sql.lower():
+    if (
+        not whole
+        and not tree.find(exp.Star, exp.Columns, exp.PositionalColumn)
+        and "columns(" not in sql.lower()
+    ):
         mentioned = {fold(each.name) for each in tree.find_all(exp.Identifier)}
         frames = {name: _narrowed(frame, mentioned) for name, frame in frames.items()}
     return Question(sql, frames, types, settings)
@@ -93,6 +100,31 @@ def _type(field: T.StructField, declared: Mapping[str, str]) -> str:
     return declared.get(field.name) or duckdb_type(field.dataType) or "VARCHAR"
 
 
+_is_storing: ContextVar[bool] = ContextVar("is_storing", default=False)
+
+
+@contextmanager
+def storing() -> Iterator[None]:
+    """Inside, answers are made to be inserted: variants in them are their parts, where else they are their texts."""
+    before = _is_storing.set(True)
+    try:
+        yield
+    finally:
+        _is_storing.reset(before)
+
+
+def _stored_variants(columns: Sequence[tuple[str, str]], found: list[Shown]) -> list[Shown]:
+    return [
+        Shown(
+            f"CASE WHEN {place} IS NOT NULL THEN variant_to_parquet_variant({place}) END",
+            VARIANT_PARTS,
+        )
+        if kind == "VARIANT" and _is_storing.get()
+        else each
+        for place, (_, kind), each in zip((f"c{i}" for i in range(len(columns))), columns, found, strict=True)
+    ]
+
+
 def shown_sql(
     choices: TypeChoices, sql: str, columns: Sequence[tuple[str, str]], *, variants: bool = False
 ) -> tuple[str, list[Shown]]:
@@ -101,6 +133,8 @@ def shown_sql(
     found = [
         shown(name, kind, choices, variants=variants) for name, (_, kind) in zip(names, columns, strict=True)
     ]
+    if not variants:
+        found = _stored_variants(columns, found)
     parts = ", ".join(f"{each.expression} AS {name}" for name, each in zip(names, found, strict=True))
     return f"SELECT {parts} FROM ({sql}) AS q({', '.join(names)})", found
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ducklake_spark.engine.answers import answer
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
 from ducklake_spark.format.names import split_name
 from ducklake_spark.format.options import normalize_option
-from ducklake_spark.format.types import fold
+from ducklake_spark.format.types import fold, quote
 from ducklake_spark.sql.execute import functions, local_duckdb
 from ducklake_spark.sql.execute.context import Context
 from ducklake_spark.sql.execute.session import session_of
@@ -27,7 +28,13 @@ SETTINGS = (*RETRY, *OPTIONS)
 def transaction(context: Context, node: nodes.Transaction) -> None:
     """BEGIN, COMMIT and ROLLBACK, in every lake that takes part."""
     session = session_of(context.lake)
-    {"begin": session.begin, "commit": session.commit, "rollback": session.rollback}[node.action]()
+    actions = {
+        "begin": session.begin,
+        "begin read only": session.begin_read_only,
+        "commit": session.commit,
+        "rollback": session.rollback,
+    }
+    actions[node.action]()
 
 
 def use(context: Context, node: nodes.Use) -> None:
@@ -64,7 +71,28 @@ def call(context: Context, node: nodes.Call) -> DataFrame:
             raise InvalidInputError(f'{name}() got its parameter "{argument.name}" twice.')
         else:
             named[fold(argument.name)] = value
+    is_of_lake = bool(qualifiers) or functions.find(name) is not None
+    if context.dialect == "duckdb" and not is_of_lake and local_duckdb.has_function(name):
+        return _call_of_duckdb(context, node)
     return functions.call(_lake_of(context, tuple(qualifiers)), name, positional, named)
+
+
+def _call_of_duckdb(context: Context, node: nodes.Call) -> DataFrame:
+    """CALL of a function of DuckDB, such as `pragma_version()`, by the DuckDB of the session."""
+    given = ", ".join(
+        context.source(each.value)
+        if each.name is None
+        else f"{quote(each.name)} := {context.source(each.value)}"
+        for each in node.arguments
+    )
+    names, rows = local_duckdb.described_rows(
+        session_of(context.lake), f"CALL {quote(node.name[0])}({given})"
+    )
+    return answer(
+        scope_of(context.lake),
+        [tuple(None if value is None else str(value) for value in row) for row in rows],
+        ", ".join(f"`{name}` string" for name in names) or "Success boolean",
+    )
 
 
 def _lake_of(context: Context, qualifiers: nodes.Name) -> Lake:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.engine.answers import answer
@@ -10,7 +12,7 @@ from ducklake_spark.errors import InvalidInputError, NotFoundError
 from ducklake_spark.format.duckdb_sql import CATALOG_TOKEN, Expression
 from ducklake_spark.format.types import duckdb_name, fold, quote, text_literal
 from ducklake_spark.sql.duckdb import one_task
-from ducklake_spark.sql.execute import dml, duckdb_queries, queries
+from ducklake_spark.sql.execute import dml, duckdb_queries, mirror, queries
 from ducklake_spark.sql.execute.assign import fitted_frame
 from ducklake_spark.sql.execute.context import Context
 from ducklake_spark.sql.execute.session import session_of
@@ -118,6 +120,44 @@ def _copy_lake(source: Lake, target: Lake, what: str) -> None:
     for key, view in views:
         sql = view.sql.replace(CATALOG_TOKEN, quote(target.name))
         target.create_view(key, sql, view.column_aliases, dialect="duckdb", comment=view.comment)
+
+
+_LOADED = re.compile(r"COPY (?P<table>.+?) FROM (?P<file>'.*);")
+"""A line of `load.sql`."""
+
+
+def export_database(context: Context, node: nodes.ExportDatabase) -> None:
+    """EXPORT DATABASE: the definitions as DuckDB writes them, and a file of each table's rows."""
+    from ducklake_spark.sql.execute.run import run
+
+    session = session_of(context.lake)
+    lake = context.lake if node.database is None else session.named(node.database)
+    if lake is None:
+        raise NotFoundError(f'There is no attached lake "{node.database}".')
+    path = str(context.value(node.path))
+    options = ", ".join(_option_text(context, each) for each in node.options)
+    with mirror.mirrored(session, lake) as found:
+        found.answer(f"EXPORT DATABASE {text_literal(path)}" + (f" ({options})" if options else ""))
+    with open(os.path.join(path, "load.sql")) as file:
+        lines = [line for text in file if (line := _LOADED.match(text)) is not None]
+    for line in lines:
+        table = line["table"] if "." in line["table"] else f"main.{line['table']}"
+        run(session.home, f"COPY {quote(lake.name)}.{table} TO {line['file']}", "duckdb")
+
+
+def import_database(context: Context, node: nodes.ImportDatabase) -> None:
+    """IMPORT DATABASE of what EXPORT DATABASE wrote."""
+    from ducklake_spark.sql.execute.run import run
+
+    path = str(context.value(node.path))
+    for name in ("schema.sql", "load.sql"):
+        try:
+            with open(os.path.join(path, name)) as file:
+                text = file.read()
+        except OSError as error:
+            raise NotFoundError(f'"{path}" holds no exported database: {error}.') from None
+        if text.strip(" \n;"):
+            run(session_of(context.lake).home, text, "duckdb")
 
 
 def _create_alike(source: Lake, target: Lake, key: tuple[str, str]) -> None:

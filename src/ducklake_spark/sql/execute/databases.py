@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sqlglot
 from sqlglot import TokenType
 
+from ducklake_spark.catalog.location import default_name, parse_location
 from ducklake_spark.engine import lakes as registry
 from ducklake_spark.engine.answers import answer
 from ducklake_spark.engine.scope import scope_of
@@ -63,19 +64,26 @@ def attach(context: Context, node: nodes.Attach) -> None:
         _attach_other(session, uri, node, options)
         return
     uri, options, given = _with_secret(session, uri, options)
-    name = node.name or given
     arguments = _attach_arguments(options)
+    name = node.name or given or _own_name(uri)
     if name is not None:
         if fold(name) in SCRATCH:
             raise InvalidInputError(
                 f'A lake cannot be called "{name}": every session has a database of that name.'
             )
-        before = session.own(name)
-        if before is not None and not _replaced(session, node, name):
+        if session.own(name) is not None and not _replaced(session, node, name):
             return
     spark = scope_of(session.home).session
     lake = registry.attach(uri, name=name, spark=spark, **arguments)
     session.attach(lake)
+
+
+def _own_name(uri: str) -> str | None:
+    """The name that a lake has by its place; None where only `attach()` knows it, such as from a stored secret."""
+    try:
+        return default_name(parse_location(uri))
+    except InvalidInputError:
+        return None
 
 
 def _replaced(session: Session, node: nodes.Attach, name: str) -> bool:
@@ -172,6 +180,10 @@ def detach(context: Context, node: nodes.Detach) -> None:
             return
         near = did_you_mean(node.name, [each.name for each in session.lakes()])
         raise NotFoundError(f'There is no attached database "{node.name}".{near}')
+    if lake is session.current and lake is not session.home:
+        raise InvalidInputError(
+            f'The database "{lake.name}" is in use, and cannot be detached. USE another one first, such as memory.'
+        )
     session.detach(lake)
 
 
@@ -345,7 +357,7 @@ _PRAGMAS = {
     "show_tables": "SHOW TABLES",
     "show_tables_expanded": "SHOW ALL TABLES",
     "show_databases": "SHOW DATABASES",
-    "database_list": "FROM pragma_database_list()",
+    "database_list": "FROM pragma_database_list",
     "database_size": "FROM pragma_database_size()",
 }
 

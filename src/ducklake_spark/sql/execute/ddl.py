@@ -6,15 +6,22 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sqlglot import exp
+
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError, NotFoundError
 from ducklake_spark.format.duckdb_sql import Expression
 from ducklake_spark.format.types import duckdb_name, fold, quote
 from ducklake_spark.scan.projection.types import choices_of, user_type
-from ducklake_spark.sql.execute import duckdb_queries
+from ducklake_spark.sql.duckdb import one_task
+from ducklake_spark.sql.execute import duckdb_queries, mirror
 from ducklake_spark.sql.execute.context import Context
+from ducklake_spark.sql.execute.session import session_of
 from ducklake_spark.sql.parser import nodes
+from ducklake_spark.sql.parser.grammar_queries import parse_query_text
+from ducklake_spark.sql.resolve.files import format_of
 from ducklake_spark.sql.resolve.lake_types import types_of
+from ducklake_spark.sql.resolve.names import NameResolver, cte_of, parts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,7 +51,8 @@ def create_table(context: Context, node: nodes.CreateTable) -> int | None:
     if node.query is None:
         columns = [(column.path[0], _type_text(column)) for column in node.columns]
     else:
-        columns, frame = _columns_of(context, context.frame(node.query), node)
+        with one_task.storing():
+            columns, frame = _columns_of(context, context.frame(node.query), node)
     table = context.lake.create_table(
         name,
         columns,
@@ -112,6 +120,8 @@ def _columns_of(
         raise InvalidInputError(f"{len(names)} columns are named, and the query has {len(frame.columns)}.")
     said = duckdb_queries.columns_of(frame)
     frame = frame.toDF(*names, *frame.columns[len(names) :])
+    if context.dialect == "duckdb":
+        frame = frame.toDF(*_distinct(frame.columns))
     seen: set[str] = set()
     for name in frame.columns:
         if fold(name) in seen:
@@ -132,6 +142,21 @@ def _columns_of(
     return columns, frame
 
 
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names of columns as DuckDB tells them apart.
+
+    >>> _distinct(["a", "A", "b", "a"])
+    ['a', 'A_1', 'b', 'a_2']
+    """
+    counts: dict[str, int] = {}
+    found = []
+    for name in names:
+        count = counts.get(fold(name), 0)
+        counts[fold(name)] = count + 1
+        found.append(f"{name}_{count}" if count else name)
+    return found
+
+
 def _stored(kind: str) -> str:
     """The type of a new column for one of DuckDB's; as in the extension, an enum is a text."""
     return "VARCHAR" if kind.startswith("ENUM(") else kind
@@ -143,6 +168,8 @@ def _sort_key(context: Context, key: nodes.SortKey) -> str:
 
 def create_view(context: Context, node: nodes.CreateView) -> None:
     """CREATE VIEW."""
+    if context.dialect == "duckdb":
+        _require_tables(context, node)
     context.lake.create_view(
         context.name(node.name),
         context.source(node.query),
@@ -152,6 +179,28 @@ def create_view(context: Context, node: nodes.CreateView) -> None:
         if_not_exists=node.if_not_exists,
         or_replace=node.or_replace,
     )
+
+
+def _require_tables(context: Context, node: nodes.CreateView) -> None:
+    """As in DuckDB, what a view reads must be there when the view is made.
+
+    Raises:
+        NotFoundError: A table that the query names by its lake or alone is in no lake.
+    """
+    tree = parse_query_text(context.source(node.query), "duckdb")
+    resolver = NameResolver(context.lake)
+    session = session_of(context.lake)
+    for table in tree.find_all(exp.Table):
+        parts = parts_of(table)
+        if not parts or cte_of(table) is not None or table.args.get("version") or table.args.get("when"):
+            continue
+        is_elsewhere = (
+            fold(parts[0]) in map(fold, session.sources)
+            or mirror.is_about_databases(parts, is_call=False)
+            or format_of(parts[-1]) is not None
+        )
+        if not is_elsewhere and resolver.relation(parts) is None:
+            raise resolver.not_found(parts)
 
 
 def create_macro(context: Context, node: nodes.CreateMacro) -> None:

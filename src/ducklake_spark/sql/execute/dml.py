@@ -12,6 +12,7 @@ from ducklake_spark.errors import DuckLakeError, InvalidInputError, NotFoundErro
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.types import NESTED, duckdb_name, fold, quote
 from ducklake_spark.spark.errors import is_of_spark
+from ducklake_spark.sql.duckdb import one_task
 from ducklake_spark.sql.execute import duckdb_queries
 from ducklake_spark.sql.execute.assign import Assigned, fitted, fitted_frame, nanoseconds, needs_cast
 from ducklake_spark.sql.execute.context import Context
@@ -43,7 +44,8 @@ def insert(context: Context, node: nodes.Insert) -> int:
             return table.insert(plain)
     if node.values is not None and any(value is None for row in node.values for value in row):
         return _insert_with_defaults(context, node, table, names)
-    frame = _frame_of_insert(context, node, table, names)
+    with one_task.storing():
+        frame = _frame_of_insert(context, node, table, names)
     return _store(context, node, table, frame)
 
 

@@ -39,14 +39,17 @@ def settings_of(session: Session) -> tuple[str, ...]:
     if spark is not None:
         zone = str(spark.conf.get("spark.sql.session.timeZone"))
     found = [f"SET TimeZone = '{zone}'"] if zone else []
-    kept = (
-        "default_null_order",
-        "default_order",
-        "integer_division",
-        "ieee_floating_point_ops",
-        "old_implicit_casting",
-    )
-    return (*found, *(f"SET {name} = {session.settings[name]}" for name in kept if name in session.settings))
+    return (*found, *(f"SET {name} = {session.settings[name]}" for name in _KEPT if name in session.settings))
+
+
+_KEPT = (
+    "default_null_order",
+    "default_order",
+    "integer_division",
+    "ieee_floating_point_ops",
+    "old_implicit_casting",
+)
+"""Settings that change answers. Spark has none of them."""
 
 
 def filled(lake: Lake, tree: exp.Expr) -> exp.Expr:
@@ -185,7 +188,7 @@ def answered(lake: Lake, asked: Asked, by_spark: Callable[[], DataFrame], *, is_
         columns = one_task.described(question)
     except (InvalidInputError, *ODD_TREES):
         return by_spark()  # with functions that only Spark has, or an error that names the user's own words
-    if not _is_for_spark(asked):
+    if any(name in session.settings for name in _KEPT) or not _is_for_spark(asked):
         return remember(one_task.answered(lake.spark, question), columns)
     try:
         made = by_spark()
@@ -210,6 +213,8 @@ _ODD = re.compile(r"TIMESTAMP_NS|INTERVAL|GEOMETRY|VARIANT|TIME\b(?! ZONE)|TIMET
 def _is_for_spark(asked: Asked) -> bool:
     """Whether Spark may try; what it cannot do it says, and this is about what it would do otherwise."""
     tree = asked.tree
+    if tree.find(exp.Summarize, exp.PositionalColumn, exp.ApproxDistinct):
+        return False
     odd = {fold(name) for types in asked.types.values() for name, kind in types.items() if _ODD.search(kind)}
     for node in tree.walk():
         if isinstance(node, exp.Column) and fold(node.name) in odd and not _is_plain(node):

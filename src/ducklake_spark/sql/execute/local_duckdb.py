@@ -47,6 +47,20 @@ def rows(session: Session, sql: str, params: Any = None) -> list[tuple[Any, ...]
         raise InvalidInputError(str(error).split("\n\n")[0]) from None
 
 
+def has_function(name: str) -> bool:
+    """Whether DuckDB has a function that can be called."""
+    sql = "SELECT count(*) FROM duckdb_functions() WHERE function_name = lower(?) AND function_type = 'table'"
+    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
+        row = connection.execute(sql, [name]).fetchone()
+    return bool(row and row[0])
+
+
+def described_rows(session: Session, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The names of the columns and the rows of a statement."""
+    found = rows(session, sql)
+    return [str(column[0]) for column in connection(session).description or ()], found
+
+
 def value(session: Session, expression: str) -> Any:
     """The value of an expression without columns; times have a zone.
 

@@ -22,6 +22,7 @@ from ducklake_spark.format.duckdb_sql import CATALOG_TOKEN, quote_if_needed
 from ducklake_spark.format.objects import MacroDef, TableDef, ViewDef
 from ducklake_spark.format.types import NESTED, duckdb_name, fold, quote, text_literal
 from ducklake_spark.sql.execute.session import SCRATCH, Session
+from ducklake_spark.sql.execute.settings import OPTIONS, RETRY, setting_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,6 +51,15 @@ _PLAIN = frozenset(
         "sqlite_temp_master",
     )
 )
+_PG_CATALOG = frozenset(
+    (
+        *("pg_am", "pg_attrdef", "pg_attribute", "pg_class", "pg_constraint", "pg_database", "pg_depend"),
+        *("pg_description", "pg_enum", "pg_index", "pg_indexes", "pg_namespace", "pg_prepared_statements"),
+        *("pg_proc", "pg_sequence", "pg_sequences", "pg_settings", "pg_tables", "pg_tablespace", "pg_type"),
+        "pg_views",
+    )
+)
+"""Tables of PostgreSQL that DuckDB also has by their names alone."""
 _FUNCTIONS = ("duckdb_", "pragma_")
 
 
@@ -58,7 +68,9 @@ def is_about_databases(parts: Sequence[str], *, is_call: bool) -> bool:
     last = fold(parts[-1])
     if is_call:
         return last.startswith(_FUNCTIONS)
-    return last in _PLAIN if len(parts) == 1 else fold(parts[-2]) in _SCHEMAS
+    if len(parts) == 1:
+        return last in _PLAIN or last in _PG_CATALOG
+    return fold(parts[-2]) in _SCHEMAS
 
 
 @dataclass
@@ -67,7 +79,7 @@ class Mirror:
 
     connection: duckdb.DuckDBPyConnection
     notes: dict[str, list[tuple[Any, ...]]] = field(
-        default_factory=lambda: {"tables": [], "views": [], "databases": []}
+        default_factory=lambda: {"tables": [], "views": [], "databases": [], "settings": []}
     )
 
     def answer(self, sql: str) -> pa.Table:
@@ -146,6 +158,17 @@ _CHANGED = {
         "d.readonly) AS readonly, coalesce(n.note_options, d.options) AS options) FROM {0} AS d LEFT JOIN {1} "
         "USING (database_name)",
     ),
+    "duckdb_types": (
+        "databases",
+        _DATABASE_NOTES,
+        "SELECT t.* FROM {0} AS t WHERE t.database_name NOT IN (SELECT n.database_name FROM {1})",
+    ),
+    "duckdb_settings": (
+        "settings",
+        "name VARCHAR; value VARCHAR",
+        "FROM {0} UNION ALL BY NAME SELECT *, 'A setting of lakes' AS description, 'VARCHAR' AS input_type, "
+        "'GLOBAL' AS scope FROM {1}",
+    ),
     "pragma_database_list": (
         "databases",
         _DATABASE_NOTES,
@@ -178,6 +201,7 @@ def mirrored(session: Session, current: Lake) -> Iterator[Mirror]:
                 connection.execute(f"SET {quote(name)} = {value}")
         for lake in sorted(lakes_of(session, current), key=lambda each: each.name):
             _fill(mirror, session.joined(lake))
+        mirror.notes["settings"] += [(name, setting_text(current, name)) for name in (*RETRY, *OPTIONS)]
         connection.execute(f"USE {quote(current.name)}.{quote(current.default_schema)}")
         yield mirror
     finally:
@@ -193,7 +217,7 @@ def _fill(mirror: Mirror, lake: Lake) -> None:
         _note_database(mirror, lake)
     if scope.config.metadata_catalog is not None:
         run(f"ATTACH ':memory:' AS {quote(scope.config.metadata_catalog)}")
-    pending: list[str] = []
+    pending: list[tuple[str, str]] = []
     counts: dict[int, int] = dict(
         scope.store.query("SELECT table_id, record_count FROM ducklake_table_stats")
     )
@@ -215,16 +239,17 @@ def _fill(mirror: Mirror, lake: Lake) -> None:
                 sql = view.sql.replace(CATALOG_TOKEN, quote_if_needed(lake.name))
                 aliases = f" ({', '.join(map(quote, view.column_aliases))})" if view.column_aliases else ""
                 kind = "TEMP VIEW" if lake.name == "temp" else "VIEW"
-                pending.append(f"CREATE {kind} {inside}.{quote(view.name)}{aliases} AS {sql}")
+                pending.append((inside, f"CREATE {kind} {inside}.{quote(view.name)}{aliases} AS {sql}"))
                 if view.comment is not None:
-                    pending.append(
-                        f"COMMENT ON VIEW {inside}.{quote(view.name)} IS {text_literal(view.comment)}"
-                    )
+                    comment = f"COMMENT ON VIEW {inside}.{quote(view.name)} IS {text_literal(view.comment)}"
+                    pending.append((inside, comment))
                 if not is_scratch:
                     shown = f"CREATE VIEW {quote_if_needed(view.name)}{_aliases(view)} AS {sql};"
                     mirror.notes["views"].append((lake.name, schema.name, view.name, shown))
         prefix = "CREATE TEMP MACRO" if lake.name == "temp" else "CREATE MACRO"
-        pending += [f"{prefix} {_macro_text(inside, macro, lake.name)}" for macro in tx.macros(schema)]
+        pending += [
+            (inside, f"{prefix} {_macro_text(inside, macro, lake.name)}") for macro in tx.macros(schema)
+        ]
     _make(run, pending)
 
 
@@ -232,15 +257,19 @@ def _aliases(view: ViewDef) -> str:
     return f" ({', '.join(map(quote_if_needed, view.column_aliases))})" if view.column_aliases else ""
 
 
-def _make(run: Any, statements: list[str]) -> None:
-    """Runs statements that may need each other, in an order that works; what never works is left out."""
+def _make(run: Any, statements: list[tuple[str, str]]) -> None:
+    """Runs statements that may need each other, in an order that works; what never works is left out.
+
+    Names in them mean those of the schema that they stand in.
+    """
     while statements:
         left = []
-        for text in statements:
+        for schema, text in statements:
             try:
+                run(f"USE {schema}")
                 run(text)
             except duckdb.Error:
-                left.append(text)
+                left.append((schema, text))
         if len(left) == len(statements):
             return
         statements = left

@@ -32,10 +32,14 @@ class Session:
     current: Lake
     attached: dict[str, Lake] = field(default_factory=dict)
     scratch: dict[str, Lake] = field(default_factory=dict)
+    borrowed: dict[int, tuple[Lake, Lake]] = field(default_factory=dict)
+    """Lakes of other handles, each with the handle of this session to it: its transactions are the session's own."""
     prepared: dict[str, str] = field(default_factory=dict)
     secrets: dict[str, dict[str, Any]] = field(default_factory=dict)
     detached: set[str] = field(default_factory=set)
     in_transaction: bool = False
+    only_reads: bool = False
+    """Whether the running transaction is READ ONLY: temporary objects alone can be changed in it."""
     duckdb: Any = None
     """A DuckDB of the driver; see `local_duckdb`."""
     zone: str | None = None
@@ -52,7 +56,8 @@ class Session:
     def lakes(self) -> Iterator[Lake]:
         """The open lakes that this session knows by itself, its scratch databases last."""
         seen: set[int] = set()
-        for lake in (self.home, *self.attached.values(), *self.scratch.values()):
+        borrowed = (own for origin, own in self.borrowed.values() if fold(origin.name) not in self.attached)
+        for lake in (self.home, *self.attached.values(), *borrowed, *self.scratch.values()):
             if id(lake) not in seen and not scope_of(lake).is_closed:
                 seen.add(id(lake))
                 yield lake
@@ -74,14 +79,29 @@ class Session:
             return found
         if key in SCRATCH:
             return self.scratch_lake(key)
-        return None if key in self.detached else registry.named(name)
+        origin = None if key in self.detached else registry.named(name)
+        return None if origin is None else self._borrow(origin)
+
+    def _borrow(self, origin: Lake) -> Lake:
+        """Another handle's lake, as a second connection of DuckDB sees it."""
+        if id(origin) not in self.borrowed:
+            own = type(origin)(scope_of(origin).apart())
+            self._share(own)
+            self.borrowed[id(origin)] = origin, own
+        return self.borrowed[id(origin)][1]
 
     def joined(self, lake: Lake) -> Lake:
         """The lake; in a transaction of the session it takes part from now on."""
         scope = scope_of(lake)
         if self.in_transaction and scope.transaction is None and not scope.config.read_only:
-            lake.begin()
+            self._begin_in(lake)
         return lake
+
+    def _begin_in(self, lake: Lake) -> None:
+        if self.only_reads and lake.name != "temp":
+            scope_of(lake).begin_read_only()
+        else:
+            lake.begin()
 
     def scratch_lake(self, name: str) -> Lake:
         """The scratch database of a name, made when it is first needed."""
@@ -128,6 +148,10 @@ class Session:
             )
         is_home = lake is self.home
         self.attached.pop(key, None)
+        for origin, own in list(self.borrowed.values()):
+            if own is lake:
+                del self.borrowed[id(origin)]
+                scope_of(origin).close()
         self.detached.add(key)
         if self.current is lake:
             others = [each for each in self.lakes() if each is not lake and each.name not in SCRATCH]
@@ -148,17 +172,26 @@ class Session:
                 scope_of(lake).close()
         self.attached.clear()
         self.scratch.clear()
+        self.borrowed.clear()
 
     # Transactions.
 
     def begin(self) -> None:
         """BEGIN: every lake takes part in it from its first use on."""
+        self._begin(only_reads=False)
+
+    def begin_read_only(self) -> None:
+        """BEGIN READ ONLY."""
+        self._begin(only_reads=True)
+
+    def _begin(self, *, only_reads: bool) -> None:
         if self.in_transaction or scope_of(self.current).transaction is not None:
             raise TransactionError(
                 "A transaction is running already, and they cannot be nested. End it first with COMMIT or ROLLBACK."
             )
+        self.only_reads = only_reads
         if not scope_of(self.current).config.read_only:
-            self.current.begin()
+            self._begin_in(self.current)
         self.in_transaction = True
 
     def require_one_changed(self, lake: Lake) -> None:
@@ -173,9 +206,7 @@ class Session:
                 )
 
     def _running(self) -> list[Lake]:
-        others = [lake for lake in registry.known().values() if scope_of(lake).sql_session is not self]
-        found = [*self.lakes(), *others] if self.in_transaction else list(self.lakes())
-        return [lake for lake in found if scope_of(lake).transaction is not None]
+        return [lake for lake in self.lakes() if scope_of(lake).transaction is not None]
 
     def commit(self) -> None:
         """COMMIT; as in DuckDB, only one lake can have been changed."""

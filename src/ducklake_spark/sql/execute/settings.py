@@ -30,3 +30,14 @@ def setting_of(lake: Lake, name: str) -> Any:
     if fold(name) in RETRY:
         return getattr(config.policy, RETRY[fold(name)][0])
     return config.attached_options.get(OPTIONS[fold(name)]) if fold(name) in OPTIONS else None
+
+
+def setting_text(lake: Lake, name: str) -> str | None:
+    """The value of a setting as `duckdb_settings()` shows it."""
+    value = setting_of(lake, name)
+    if value is None:
+        return {
+            "ducklake_default_data_inlining_row_limit": "10",
+            "ducklake_write_deletion_vectors": "false",
+        }.get(name)
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -23,6 +23,7 @@ from ducklake_spark.spark import file_index as relation
 from ducklake_spark.sql.execute import functions, metadata
 from ducklake_spark.sql.execute.context import Context
 from ducklake_spark.sql.execute.queries import spark_sql
+from ducklake_spark.sql.execute.session import session_of
 from ducklake_spark.sql.parser import nodes
 from ducklake_spark.sql.parser.grammar_queries import parse_query_text
 from ducklake_spark.sql.resolve.type_names import duckdb_type_text, spark_type_text
@@ -330,6 +331,8 @@ def _details(context: Context, name: nodes.Name, definition: TableDef) -> list[t
 
 def explain(context: Context, node: nodes.Explain) -> DataFrame:
     """EXPLAIN of a query: Spark's plan, which is not run."""
+    if node.mode.endswith("statement"):
+        return _explained_statement(context, node)
     with functions.only_asking("EXPLAIN"):
         frame = context.frame(node.query)
     if node.mode == "analyze":
@@ -342,6 +345,19 @@ def explain(context: Context, node: nodes.Explain) -> DataFrame:
     if context.dialect == "spark":
         return _frame(context, [(text.getvalue(),)], "plan string")
     return _frame(context, [("physical_plan", text.getvalue())], "explain_key string, explain_value string")
+
+
+def _explained_statement(context: Context, node: nodes.Explain) -> DataFrame:
+    """EXPLAIN of a change, which only ANALYZE makes."""
+    from ducklake_spark.sql.execute.run import run
+
+    text = context.source(node.query)
+    key, said = "physical_plan", text
+    if node.mode.startswith("analyze"):
+        begin = time.perf_counter()
+        run(session_of(context.lake).home, text, context.dialect, context.args)
+        key, said = "analyzed_plan", f"Total Time: {time.perf_counter() - begin:.4f}s\n{text}"
+    return _frame(context, [(key, said)], "explain_key string, explain_value string")
 
 
 def _analyzed(context: Context, frame: DataFrame) -> DataFrame:
@@ -361,9 +377,11 @@ def _analyzed(context: Context, frame: DataFrame) -> DataFrame:
 
 
 def summarize(context: Context, node: nodes.Summarize) -> DataFrame:
-    """SUMMARIZE: one row for each column, computed by Spark; quantiles and distinct counts are approximations."""
+    """SUMMARIZE: one row for each column. In Spark's dialect Spark computes it, with approximations of its own."""
     from pyspark.sql import functions as F
 
+    if context.dialect == "duckdb":
+        return context.frame_of(f"SELECT * FROM (SUMMARIZE {context.source(node.query)})", node.query)
     frame = (
         context.frame(node.query)
         if not node.is_table

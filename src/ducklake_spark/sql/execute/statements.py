@@ -102,6 +102,8 @@ _OTHERS: dict[type, Callable[[Context, Any], Any]] = {
     nodes.DropSecret: databases.drop_secret,
     nodes.CopyTo: copies.copy_to,
     nodes.CopyDatabase: copies.copy_database,
+    nodes.ExportDatabase: copies.export_database,
+    nodes.ImportDatabase: copies.import_database,
     nodes.SparkSet: calls.spark_set,
     nodes.Checkpoint: calls.checkpoint,
     nodes.Show: show.show,

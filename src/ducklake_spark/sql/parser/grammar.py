@@ -101,6 +101,8 @@ OF_DUCKDB: dict[str, Callable[[Grammar], nodes.Node]] = {
     "DEALLOCATE": Grammar._deallocate,
     "PRAGMA": Grammar._pragma,
     "COPY": Grammar._copy,
+    "EXPORT": Grammar._export,
+    "IMPORT": Grammar._import,
     "INSTALL": Grammar._nothing,
     "LOAD": Grammar._nothing,
     "UPDATE EXTENSIONS": Grammar._nothing,

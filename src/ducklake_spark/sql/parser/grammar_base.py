@@ -283,6 +283,13 @@ class Words(Parser):
             return items
         return self._wrapped_list(item)
 
+    def _to_the_end(self, what: str) -> Piece:
+        first = self._curr
+        if not first:
+            self._fail(f"expected {what}")
+        self._advance(len(self._tokens) - self._index)
+        return Piece(first.start, self._prev.end + 1)
+
     def _arguments(self) -> str:
         """`(10, 2)` behind a type's name, or nothing."""
         if not self._match(TokenType.L_PAREN, advance=False):

@@ -50,10 +50,9 @@ class OtherGrammar(Words):
             self._take("WORK")
         if self._is_spark and self._at("READ", "ONLY"):
             self._refuse("BEGIN ... READ ONLY", "attach the lake with read_only=True")
-        if not self._take("READ", "WRITE"):
-            self._take("READ", "ONLY")
+        only_reads = not self._take("READ", "WRITE") and self._take("READ", "ONLY")
         self._need_end()
-        return nodes.Transaction("begin")
+        return nodes.Transaction("begin read only" if only_reads else "begin")
 
     def _start(self) -> nodes.Node:
         if not self._at("TRANSACTION"):
@@ -226,6 +225,9 @@ class OtherGrammar(Words):
         for word in ("EXTENDED", "CODEGEN", "COST", "FORMATTED", "LOGICAL"):
             if self._take(word):
                 mode = "extended" if word == "LOGICAL" else word.lower()
+        if not self._is_spark and self._at_any("INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "COPY"):
+            mode = "analyze statement" if mode == "analyze" else "statement"
+            return nodes.Explain(self._to_the_end("a statement"), mode)
         if not self._at_query() and not self._at("TABLE"):
             verb = self._curr.text.upper() if self._curr else "nothing"
             self._refuse(f"EXPLAIN {verb}", "only queries can be explained; explain the query inside of it")

@@ -48,13 +48,6 @@ class SessionGrammar(Words):
 
     # Prepared statements.
 
-    def _to_the_end(self, what: str) -> nodes.Piece:
-        first = self._curr
-        if not first:
-            self._fail(f"expected {what}")
-        self._advance(len(self._tokens) - self._index)
-        return nodes.Piece(first.start, self._prev.end + 1)
-
     def _prepare(self) -> nodes.Node:
         name = self._need_part()
         self._need("AS")
@@ -152,6 +145,20 @@ class SessionGrammar(Words):
             self._need_mark(TokenType.R_PAREN, ")")
         self._need_end()
         return nodes.CopyDatabase(source, target, what)
+
+    def _export(self) -> nodes.Node:
+        self._need("DATABASE")
+        database = None
+        if not self._match(TokenType.STRING, advance=False):
+            database = self._need_part()
+            self._need("TO")
+        return nodes.ExportDatabase(database, *self._file())
+
+    def _import(self) -> nodes.Node:
+        self._need("DATABASE")
+        path = self._need_expression("the path of a folder")
+        self._need_end()
+        return nodes.ImportDatabase(path)
 
     # Secrets.
 

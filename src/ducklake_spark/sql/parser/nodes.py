@@ -284,7 +284,7 @@ class Truncate:
 @dataclass(frozen=True)
 class Transaction:
     action: str
-    """`begin`, `commit` or `rollback`."""
+    """`begin`, `begin read only`, `commit` or `rollback`."""
 
 
 @dataclass(frozen=True)
@@ -436,6 +436,19 @@ class CopyDatabase:
 
 
 @dataclass(frozen=True)
+class ExportDatabase:
+    database: str | None
+    """None for the one in use."""
+    path: Piece
+    options: tuple[AttachOption, ...]
+
+
+@dataclass(frozen=True)
+class ImportDatabase:
+    path: Piece
+
+
+@dataclass(frozen=True)
 class CreateSecret:
     name: str | None
     options: tuple[AttachOption, ...]
@@ -488,6 +501,8 @@ Node = (
     | CopyTo
     | CopyFrom
     | CopyDatabase
+    | ExportDatabase
+    | ImportDatabase
     | CreateSecret
     | DropSecret
     | SparkSet

@@ -148,7 +148,9 @@ def _default(parameter: MacroParameter) -> exp.Expr:
     value = exp.Literal.string(parameter.default_value or "")
     if parameter.default_value_type in ("varchar", "unknown"):
         return value
-    return exp.cast(value, duckdb_name(Scalar(parameter.default_value_type)), dialect="duckdb")
+    kind = parameter.default_value_type
+    # `decimal(2,1)` is a type's name in DuckDB as it is; the format's `int32` is not.
+    return exp.cast(value, kind if "(" in kind else duckdb_name(Scalar(kind)), dialect="duckdb")
 
 
 def _substitute(body: exp.Expr, values: Mapping[str, exp.Expr]) -> exp.Expr:

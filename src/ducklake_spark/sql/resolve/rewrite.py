@@ -104,7 +104,13 @@ class Rewriter:
         return self.result
 
     def _described(self) -> None:
-        """`FROM (DESCRIBE t)`, in DuckDB's dialect: what DuckDB says of the lakes."""
+        """`FROM (DESCRIBE t)` and `FROM (SUMMARIZE t)`, in DuckDB's dialect: what DuckDB says of the lakes."""
+        for summary in self.root.find_all(exp.Summarize):
+            if isinstance(
+                summary.this, exp.Table
+            ):  # a table has another name soon, and SUMMARIZE takes no alias
+                summary.set("this", exp.select("*").from_(summary.this.copy()))
+                self._is_text_whole = False
         for node in list(self.root.find_all(exp.Describe)):
             around = node.parent
             if self.constants.dialect != "duckdb" or not isinstance(around, exp.Subquery):
