@@ -177,10 +177,10 @@ class NameResolver:
         if len(parts) not in (2, 3):
             return None
         for lake in self._lakes_with_metadata(parts[0]):
-            if fold(parts[-1]).startswith(INLINED) and fold(parts[-1]) not in TABLES:
+            known = tables_of(scope_of(lake).store.format)
+            if fold(parts[-1]).startswith(INLINED) and fold(parts[-1]) not in known:
                 inlined = functools.partial(info.inlined_table, scope_of(lake), parts[-1])
                 return Relation((parts[0], parts[-1]), frozenset(), _fixed(inlined))
-            known = tables_of(scope_of(lake).store.format)
             if fold(parts[-1]) not in known:
                 raise NotFoundError(
                     f'The catalog of lake "{lake.name}" has no table "{parts[-1]}".'
