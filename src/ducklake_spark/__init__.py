@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         MergeBuilder,
         NotMatchedClause,
     )
+    from ducklake_spark.api.plots import LakePlots, TablePlots
     from ducklake_spark.engine.merge import MergeResult
     from ducklake_spark.explorer.server import Explorer
 
@@ -71,6 +72,7 @@ __all__ = [
     "FileError",
     "InvalidInputError",
     "Lake",
+    "LakePlots",
     "MatchedBySourceClause",
     "MatchedClause",
     "MergeBuilder",
@@ -89,6 +91,7 @@ __all__ = [
     "StreamingError",
     "Table",
     "TableDef",
+    "TablePlots",
     "TransactionError",
     "TypeChangeError",
     "UnsafePathError",
@@ -103,11 +106,13 @@ __all__ = [
 
 _LATE = {
     "Explorer": "explorer.server",
+    "LakePlots": "api.plots",
     "MatchedBySourceClause": "api.merge",
     "MatchedClause": "api.merge",
     "MergeBuilder": "api.merge",
     "MergeResult": "api.merge",
     "NotMatchedClause": "api.merge",
+    "TablePlots": "api.plots",
     "register": "api.data_source",
 }
 """Where names are that need PySpark, which takes a second to import and is not needed to attach a lake, and others."""

@@ -13,8 +13,8 @@ import pytest
 
 import ducklake_spark
 
-OF_OTHERS = {"Any", "Column", "DataFrame", "Iterator", "SparkSession", "Self"}
-"""Names of Python and PySpark."""
+OF_OTHERS = {"Any", "Axes", "Column", "DataFrame", "Iterator", "SparkSession", "Self"}
+"""Names of Python, PySpark and matplotlib."""
 
 
 def public_classes() -> dict[str, type]:
