@@ -10,6 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from ducklake_spark import ClosedError, SnapshotNotFoundError
+from ducklake_spark.scan.planning.sources import GroupFiles
 from tests.interop.oracle import Oracle
 from tests.spark.conftest import NativeLake
 
@@ -62,7 +63,7 @@ def test_scans_are_pruned_as_those_of_lake_table(native: NativeLake, t: str) -> 
     assert "FileScan parquet" in plan and "BatchScan" not in plan
 
 
-def test_explain_shows_files_kept_of_total(native: NativeLake) -> None:
+def test_explain_shows_files_kept_of_total(native: NativeLake, monkeypatch: pytest.MonkeyPatch) -> None:
     name = native.table("kept", "a INT")
     native.lake["kept"].set_option("data_inlining_row_limit", 0)
     for i in range(3):
@@ -70,6 +71,10 @@ def test_explain_shows_files_kept_of_total(native: NativeLake) -> None:
     query = f"SELECT * FROM {name} WHERE a = 1"
     assert " 1 of 3 files" in native.rows(f"EXPLAIN {query}")[0][0]
     assert " 3 of 3 files" in native.rows(f"EXPLAIN SELECT * FROM {name}")[0][0]
+    asked: list[Any] = []
+    listed = GroupFiles.files
+    monkeypatch.setattr(GroupFiles, "files", lambda self, *given: asked.append(given) or listed(self, *given))
+    assert native.rows(query) == [(1,)] and len(asked) == 1, "no query is planned for EXPLAIN"
     # Both scans have one index.
     joined = native.rows(f"EXPLAIN SELECT 1 FROM ({query}) x JOIN {name} y ON x.a < y.a")[0][0]
     assert " of 3 files" not in joined and "3 files" in joined
