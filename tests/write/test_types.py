@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import duckdb
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -393,10 +394,11 @@ def test_pandas_columns(make_lake: Callable[..., WrittenLake]) -> None:
     )
     table = lake.table("t", "i int, f double, t timestamp, z timestamptz, s varchar, c varchar, b boolean")
     assert table.insert(frame) == 2
+    micros = "123456" if duckdb.__version__.startswith("1.") else "123457"  # DuckDB 2 rounds nanoseconds
     assert lake.texts("t", "i NULLS LAST") == {
         "i": ["1", None],
         "f": ["1.5", None],
-        "t": ["2020-01-01 00:00:00.123456", None],
+        "t": [f"2020-01-01 00:00:00.{micros}", None],
         "z": ["2019-12-31 23:00:00+00", None],
         "s": ["x", None],
         "c": ["a", None],
