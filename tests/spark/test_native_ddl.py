@@ -110,7 +110,7 @@ def test_alter_the_rest(native: NativeLake) -> None:
     native.sql("ALTER TABLE nat.main.rest RENAME TO main.rested")
     assert "rested" in native.lake and "rest" not in native.lake
     native.sql("ALTER TABLE nat.main.rested RENAME TO nat.main.rest")
-    native.sql("ALTER TABLE nat.main.rest RENAME TO rested")
+    native.sql("ALTER TABLE nat.main.rest RENAME TO nat.rested")
     native.sql("DROP TABLE nat.main.rested")
     native.sql("DROP TABLE IF EXISTS nat.main.rested")
 

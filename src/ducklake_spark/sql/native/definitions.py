@@ -173,20 +173,14 @@ class Definitions:
         """DROP TABLE; whether there was one."""
         name = self.name(facts)
         is_known = name in self._lake
-        self._lake.drop_table(
-            name, if_exists=True
-        )  # a view is refused: Spark takes it for a table that exists
+        # A view is refused: Spark takes it for a table that exists.
+        self._lake.drop_table(name, if_exists=True)
         return is_known
 
     def rename(self, facts: Facts, _: Any) -> None:
         """ALTER TABLE RENAME TO, in its schema."""
         old = self.name(facts)
-        new = list(facts["newNamespace"])
-        if len(new) == 2 and fold(new[0]) == fold(self._lake.name):
-            new = new[1:]  # Spark leaves the catalog in the new name
-        if new and (len(new) > 1 or fold(new[0]) != fold(old[0])):
-            shown = ".".join((*new, facts["newName"]))
-            raise InvalidInputError(f'Cannot rename to "{shown}": a table stays in its schema, "{old[0]}".')
+        self._require_same_schema("table", old[0], (*facts["newNamespace"], facts["newName"]))
         if old not in self._lake:
             raise Refusal("NoSuchTable")
         self._lake[old].rename(facts["newName"])
@@ -239,13 +233,16 @@ class Definitions:
     def rename_view(self, facts: Facts, _: Any) -> None:
         """ALTER VIEW RENAME TO, in its schema."""
         old = self.name(facts)
-        *where, new = facts["newName"]
-        if where and where[0] == self._lake.name:
-            where = where[1:]
-        if where and (len(where) > 1 or fold(where[0]) != fold(old[0])):
-            shown = ".".join(facts["newName"])
-            raise InvalidInputError(f'Cannot rename to "{shown}": a view stays in its schema, "{old[0]}".')
-        self._lake.rename_view(old, new)
+        self._require_same_schema("view", old[0], facts["newName"])
+        self._lake.rename_view(old, facts["newName"][-1])
+
+    def _require_same_schema(self, kind: str, schema: str, new: Sequence[str]) -> None:
+        """A new name may have its schema and its catalog before it: Spark leaves both there."""
+        where, lake = [fold(part) for part in new[:-1]], fold(self._lake.name)
+        if where not in ([], [lake], [fold(schema)], [lake, fold(schema)]):
+            raise InvalidInputError(
+                f'Cannot rename to "{".".join(new)}": a {kind} stays in its schema, "{schema}".'
+            )
 
     def drop_view(self, facts: Facts, _: Any) -> None:
         """DROP VIEW."""
