@@ -161,6 +161,14 @@ def test_metadata_tables(native: NativeLake, t: str) -> None:
     assert changes == [("delete", 2), ("insert", 22)]
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         native.sql(f"SELECT * FROM {t}.nothing")
+    # Without its schema, as other names; a schema of the table's name comes first.
+    assert native.rows("SELECT snapshot_id FROM nat.t.snapshots") == native.rows(
+        f"SELECT snapshot_id FROM {t}.snapshots"
+    )
+    lake.create_schema("t")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        native.sql("SELECT * FROM nat.t.snapshots")
+    lake.drop_schema("t")
 
 
 def test_types_are_shown_as_lake_table_shows_them(native: NativeLake) -> None:

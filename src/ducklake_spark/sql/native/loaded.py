@@ -67,10 +67,11 @@ class LoadedTables:
         scope = self._scope(facts)
         travels = "version" in facts or "micros" in facts
         namespace = facts["namespace"]
-        if len(namespace) == 2 and fold(facts["name"]) in METADATA_TABLES:
-            return self._metadata_table(scope, namespace, facts["name"])
-        schema_name = self.schema_name(namespace, "NoSuchTable")
         tx = scope.read_transaction()
+        described = self._described(tx, namespace, facts["name"])
+        if described is not None:
+            return self._metadata_table(scope, tx, described, facts["name"])
+        schema_name = self.schema_name(namespace, "NoSuchTable")
         schema = tx.schema(schema_name)
         if schema is None:
             raise Refusal("NoSuchTable")
@@ -87,11 +88,9 @@ class LoadedTables:
         """Whether there is a table, view or metadata table of this name."""
         namespace, name = facts["namespace"], facts["name"]
         tx = scope_of(self._lake).read_transaction()
-        if len(namespace) == 2:
-            found = tx.schema(namespace[0])
-            is_known = found is not None and tx.table(found, namespace[1]) is not None
-            return is_known and fold(name) in METADATA_TABLES
-        if len(namespace) > 2:
+        if self._described(tx, namespace, name) is not None:
+            return True
+        if len(namespace) > 1:
             return False
         schema = tx.schema(self.schema_name(namespace, "NoSuchTable"))
         return schema is not None and (
@@ -233,12 +232,22 @@ class LoadedTables:
             (schema.name, name), frame.schema, handle, id=handle, properties=properties, eager=True
         )
 
-    def _metadata_table(self, scope: Scope, namespace: Sequence[str], kind: str) -> str:
-        tx = scope.read_transaction()
-        schema = tx.schema(namespace[0])
-        table = None if schema is None else tx.table(schema, namespace[1])
-        if schema is None or table is None:
-            raise Refusal("NoSuchTable")
+    def _described(
+        self, tx: Transaction, namespace: Sequence[str], kind: str
+    ) -> tuple[SchemaDef, TableDef] | None:
+        """The table that a name is a metadata table of: `schema.table` or, in the default schema, `table` before it."""
+        if fold(kind) not in METADATA_TABLES or not 1 <= len(namespace) <= 2:
+            return None
+        if len(namespace) == 1 and tx.schema(namespace[0]) is not None:
+            return None
+        schema = tx.schema(namespace[0] if len(namespace) == 2 else self._lake.default_schema)
+        table = None if schema is None else tx.table(schema, namespace[-1])
+        return None if schema is None or table is None else (schema, table)
+
+    def _metadata_table(
+        self, scope: Scope, tx: Transaction, described: tuple[SchemaDef, TableDef], kind: str
+    ) -> str:
+        schema, table = described
         frame = METADATA_TABLES[fold(kind)](self._lake_of(scope), (schema.name, table.name))
         return self._of_frame(scope, tx, schema, f"{table.name}.{fold(kind)}", None, frame)
 
