@@ -13,7 +13,7 @@ from ducklake_spark.format.types import DataType, Scalar
 from ducklake_spark.scan.projection.types import choices_of, user_type
 from ducklake_spark.sql.execute.context import Context
 from ducklake_spark.sql.parser.nodes import Name
-from ducklake_spark.write.expressions import check_assignable
+from ducklake_spark.write.expressions import VARIANT_PARTS, check_assignable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -64,6 +64,8 @@ def fitted(context: Context, frame: DataFrame, text: str, assigned: Assigned) ->
 def _cast(context: Context, value: Any, source: Any, target: DataType) -> Any:
     from pyspark.sql import functions as F
 
+    if target.name == "variant" and source.typeName() in ("struct", "array", "map") and not _is_parts(source):
+        return F.call_function("to_variant_object", value)
     if needs_cast(context, source, target):
         return value.cast(user_type(target, choices_of(context.lake.spark)))
     if context.dialect == "duckdb" and target.name in _INTEGERS:
@@ -73,6 +75,10 @@ def _cast(context: Context, value: Any, source: Any, target: DataType) -> Any:
         if source.typeName() in ("float", "double"):
             return F.rint(value)
     return value
+
+
+def _is_parts(source: Any) -> bool:
+    return bool(source == VARIANT_PARTS)
 
 
 _INTEGERS = frozenset({f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64, 128)})

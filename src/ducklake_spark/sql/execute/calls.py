@@ -11,7 +11,7 @@ from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
 from ducklake_spark.format.names import split_name
 from ducklake_spark.format.options import normalize_option
 from ducklake_spark.format.types import fold, quote
-from ducklake_spark.sql.execute import functions, local_duckdb
+from ducklake_spark.sql.execute import functions, local_duckdb, metadata, mirror
 from ducklake_spark.sql.execute.context import Context
 from ducklake_spark.sql.execute.session import session_of
 from ducklake_spark.sql.execute.settings import OPTIONS, RETRY
@@ -85,6 +85,8 @@ def _call_of_duckdb(context: Context, node: nodes.Call) -> DataFrame:
         else f"{quote(each.name)} := {context.source(each.value)}"
         for each in node.arguments
     )
+    if mirror.is_about_databases(node.name, is_call=True):
+        return metadata.frame(context.lake, f"{quote(node.name[0])}({given})")
     names, rows = local_duckdb.described_rows(
         session_of(context.lake), f"CALL {quote(node.name[0])}({given})"
     )

@@ -129,7 +129,7 @@ def _columns_of(
         seen.add(fold(name))
     assert node.query is not None
     if said is not None:
-        return [(name, _stored(kind)) for name, (_, kind) in zip(frame.columns, said, strict=True)], frame
+        return [(name, kind) for name, (_, kind) in zip(frame.columns, said, strict=True)], frame
     kept = types_of(context, node.query) or []
     if len(kept) != len(frame.columns):
         return [(field.name, field.dataType) for field in frame.schema.fields], frame
@@ -155,11 +155,6 @@ def _distinct(names: Sequence[str]) -> list[str]:
         counts[fold(name)] = count + 1
         found.append(f"{name}_{count}" if count else name)
     return found
-
-
-def _stored(kind: str) -> str:
-    """The type of a new column for one of DuckDB's; as in the extension, an enum is a text."""
-    return "VARCHAR" if kind.startswith("ENUM(") else kind
 
 
 def _sort_key(context: Context, key: nodes.SortKey) -> str:

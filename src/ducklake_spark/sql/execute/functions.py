@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from ducklake_spark.engine.answers import answer
@@ -149,7 +149,9 @@ def _table(lake: Lake, values: Mapping[str, Any], key: str = "table_name") -> tu
 
 
 def _bound(value: Any) -> Any:
-    """A start or end of a change feed: the number of a snapshot, or a time."""
+    """A start or end of a change feed: the number of a snapshot, or a time; a day is its first moment."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return datetime(value.year, value.month, value.day)
     if isinstance(value, bool) or not isinstance(value, (int, str, datetime)):
         raise InvalidInputError(f"A change feed goes from and to a version or a time, not {value!r}.")
     return value

@@ -19,8 +19,8 @@ from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.duckdb_library import NO_THREADS, arrow_table
 from ducklake_spark.format.duckdb_sql import CATALOG_TOKEN, quote_if_needed
-from ducklake_spark.format.objects import MacroDef, TableDef, ViewDef
-from ducklake_spark.format.types import NESTED, duckdb_name, fold, quote, text_literal
+from ducklake_spark.format.objects import MacroDef, MacroParameter, TableDef, ViewDef
+from ducklake_spark.format.types import NESTED, duckdb_name, fold, parse_type, quote, text_literal
 from ducklake_spark.sql.execute.session import SCRATCH, Session
 from ducklake_spark.sql.execute.settings import OPTIONS, RETRY, setting_text
 
@@ -169,6 +169,12 @@ _CHANGED = {
         "FROM {0} UNION ALL BY NAME SELECT *, 'A setting of lakes' AS description, 'VARCHAR' AS input_type, "
         "'GLOBAL' AS scope FROM {1}",
     ),
+    "duckdb_extensions": (
+        "databases",
+        _DATABASE_NOTES,
+        "SELECT e.* REPLACE (e.loaded OR e.extension_name = 'ducklake' AS loaded, e.installed OR e.extension_name = "
+        "'ducklake' AS installed) FROM {0} AS e",
+    ),
     "pragma_database_list": (
         "databases",
         _DATABASE_NOTES,
@@ -304,15 +310,16 @@ def _comments(run: Any, inside: str, table: TableDef) -> None:
 def _macro_text(inside: str, macro: MacroDef, lake_name: str) -> str:
     parts = []
     for impl in macro.impls:
-        parameters = ", ".join(
-            quote(each.name)
-            if each.default_value is None
-            else f"{quote(each.name)} := {text_literal(each.default_value)}"
-            for each in impl.parameters
-        )
+        parameters = ", ".join(map(_parameter_text, impl.parameters))
         sql = impl.sql.replace(CATALOG_TOKEN, quote_if_needed(lake_name))
         parts.append(f"({parameters}) AS {'TABLE ' if impl.type == 'table' else ''}{sql}")
     return f"{inside}.{quote(macro.name)}{', '.join(parts)}"
+
+
+def _parameter_text(parameter: MacroParameter) -> str:
+    kind = "" if parameter.type == "unknown" else f" {duckdb_name(parse_type(parameter.type))}"
+    default = "" if parameter.default_value is None else f" := {text_literal(parameter.default_value)}"
+    return f"{quote(parameter.name)}{kind}{default}"
 
 
 def _note_database(mirror: Mirror, lake: Lake) -> None:

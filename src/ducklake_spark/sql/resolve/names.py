@@ -20,6 +20,7 @@ from ducklake_spark.format.objects import SchemaDef, TableDef, ViewDef
 from ducklake_spark.format.types import duckdb_name, fold
 from ducklake_spark.scan.read import VIRTUAL_COLUMNS
 from ducklake_spark.sql.execute.session import session_of
+from ducklake_spark.sql.resolve.column_stats import column_stats
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,6 +49,8 @@ class Relation:
     frame: Callable[[Sequence[str]], DataFrame]
     types: Mapping[str, str] = field(default_factory=dict)
     """DuckDB's names of the types of its columns, where the lake says them."""
+    stats: Callable[[Sequence[str]], str | None] = lambda _: None
+    """What `stats()` says of a column by the catalog's statistics, where it says anything."""
 
 
 class NameResolver:
@@ -158,7 +161,8 @@ class NameResolver:
             own = frozenset(fold(column.name) for column in table.columns)
             frame = self._reader(lake, tx, table)
             types = {column.name: duckdb_name(column.data_type) for column in table.columns}
-            return Relation(full_name, frozenset(VIRTUAL_COLUMNS) - own, frame, types)
+            stats = functools.partial(column_stats, tx, table)
+            return Relation(full_name, frozenset(VIRTUAL_COLUMNS) - own, frame, types, stats)
         view = tx.view(schema, name)
         if view is None:
             return None

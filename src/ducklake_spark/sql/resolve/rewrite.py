@@ -94,6 +94,7 @@ class Rewriter:
         self._name(sources)
         self._choose_virtual(sources)
         self._qualifiers(sources)
+        self._statistics(sources)
         for source in sources:
             self._bind(source)
         self.result.is_text_whole = (
@@ -272,6 +273,26 @@ class Rewriter:
                 self.result.edits.append(Edit(end, end, f" EXCEPT ({listed})"))
         columns = [exp.column(name, table=alias, quoted=True) for alias, name in names]
         star.set("except_", [*already, *columns])
+
+    def _statistics(self, sources: Sequence[Source]) -> None:
+        """`stats(column)`, in DuckDB's dialect: what the catalog knows of the column of a table."""
+        for call in list(self.root.find_all(exp.Anonymous)) if self.constants.dialect == "duckdb" else ():
+            if fold(call.name) != "stats" or len(call.expressions) != 1:
+                continue
+            scope, column = call.find_ancestor(exp.Select), call.expressions[0]
+            # A filter narrows what DuckDB says of a column.
+            if not isinstance(column, exp.Column) or scope is None or scope.args.get("where"):
+                continue
+            path = [part.name for part in column.parts]
+            for source in sources:
+                if source.node.find_ancestor(exp.Select) is not scope:
+                    continue
+                own = path[1:] if len(path) > 1 and fold(path[0]) == fold(source.alias) else path
+                found = source.relation.stats(own)
+                if found is not None:
+                    self._is_text_whole = False
+                    call.replace(exp.Literal.string(found))
+                    break
 
     # Columns with a schema in front.
 
