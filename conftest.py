@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +21,29 @@ if TYPE_CHECKING:
 # Every JVM of a test lives for minutes at most: compiling its methods well costs more than the compiled methods save.
 # Other than JAVA_TOOL_OPTIONS, this one is not announced on stderr, where some tests want nothing.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+def _use_memory() -> None:
+    """Puts files of tests into memory where that is plenty: a commit waits for the disk for longer than it computes.
+
+    No test cuts the power.
+    """
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        return
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    available = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    if min([*available, shutil.disk_usage(memory).free]) < 10 * 2**30:
+        return
+    folder = memory / f"ducklake-spark-tests-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o1777)
+    os.environ["TMPDIR"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = str(folder)
+    tempfile.tempdir = None
+
+
+if "PYTEST_DEBUG_TEMPROOT" not in os.environ and "TMPDIR" not in os.environ:
+    _use_memory()
 
 # Pictures are drawn without a display.
 os.environ["MPLBACKEND"] = "agg"

@@ -164,8 +164,11 @@ def _libpq_quoted(text: str) -> str:
 
 @contextmanager
 def running(start: Callable[[Path], ServerT]) -> Iterator[ServerT]:
-    """A server in a folder outside of pytest's, whose folders are closed to the users that servers run as."""
-    with tempfile.TemporaryDirectory(prefix="ducklake-spark-") as folder:
+    """A server in a folder outside of pytest's, whose folders are closed to the users that servers run as.
+
+    On a disk, wherever other files of tests are: servers are told not to wait for it, and have much to write.
+    """
+    with tempfile.TemporaryDirectory(prefix="ducklake-spark-", dir="/tmp") as folder:
         server = start(Path(folder))
         try:
             yield server
@@ -225,7 +228,7 @@ def start_mysql(folder: Path) -> MySQLServer:
     command = [
         mariadbd, "--no-defaults", f"--datadir={data}", "--bind-address=127.0.0.1", f"--port={port}",
         f"--socket={folder}/my.sock", f"--pid-file={folder}/my.pid", f"--init-file={folder}/init.sql",
-        "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0", "--innodb-buffer-pool-size=64M",
+        "--skip-name-resolve", "--innodb-buffer-pool-size=64M", "--debug-no-sync",
     ]  # fmt: skip
     server = MySQLServer(
         command, folder, port, drop, lambda: server.connect().close(), signal.SIGTERM, signal.SIGKILL
