@@ -19,7 +19,7 @@ OR_NONE   = || [ $$? -eq 5 ]
 .DEFAULT_GOAL := help
 S3_JARS := build/s3-jars
 
-.PHONY: s3-jars test-s3 browser lock release test-fast test-docs docs-serve bench-add-files bench-first bench-maintenance bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 lint format types docs bench-catalog clean
+.PHONY: try-airflow s3-jars test-s3 browser lock release test-fast test-docs docs-serve bench-add-files bench-first bench-maintenance bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 lint format types docs bench-catalog clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -138,6 +138,9 @@ release: venv java ## Build wheel and sdist, check them, and try the wheel in a 
 	$(BIN)/python -m build
 	$(BIN)/twine check --strict dist/*
 	@JAVA_HOME="$$(scripts/java)" scripts/try-wheel dist/*.whl
+
+try-airflow: java ## Run examples/airflow with Airflow, in an environment of its own
+	@JAVA_HOME="$$(scripts/java)" scripts/try-airflow .venvs/airflow
 
 clean: ## Remove environments, caches and build results
 	rm -rf $(VENV) .venvs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db

@@ -15,3 +15,9 @@ PAGES = runpy.run_path(str(ROOT / "scripts" / "site" / "references.py"))["PAGES"
 def test_a_reference_is_up_to_date(page: str) -> None:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     assert text == PAGES[page](), "run scripts/site/references.py"
+
+
+def test_the_dag_on_the_page_is_the_example() -> None:
+    page = (ROOT / "docs" / "guides" / "scheduled-maintenance.md").read_text(encoding="utf-8")
+    dag = (ROOT / "examples" / "airflow" / "lake_maintenance.py").read_text(encoding="utf-8")
+    assert f"```text\n{dag}```" in page, "make try-airflow, then copy the file to the page"
