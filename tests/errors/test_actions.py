@@ -106,7 +106,7 @@ def test_a_new_session_does_not_undo_it(lake: Lake, spark: SparkSession) -> None
     for path in files_of(lake, "gone"):
         path.unlink()
     with pytest.raises(FileError, match="is gone"):
-        frame.count()
+        frame.collect()
 
 
 def test_a_frame_of_a_closed_lake(spark: SparkSession, tmp_path: Path) -> None:

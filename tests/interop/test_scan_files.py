@@ -54,7 +54,7 @@ def test_a_data_file(make_lake: MakeLake, harm: Callable[[Path], None], says: st
     harm(file)
     frame = lake.read("t")
     with pytest.raises(Exception, match=says) as raised:
-        frame.count()
+        frame.collect()
     assert "lake.main.t at snapshot 3" in str(raised.value) and file.name in str(raised.value)
     # What does not need the file can still be read.
     assert frame.where("a < 100").count() == 100

@@ -213,7 +213,7 @@ def test_a_frame_made_before_a_compaction_has_its_rows_or_says_so(make_lake: Mak
 
     assert sorted(row.a for row in newest.collect()) == [1, 2]
     with pytest.raises(Exception, match="compacted after this DataFrame was made"):
-        older.count()  # the merged file has rows of later snapshots, which this plan would not leave out
+        older.collect()  # the merged file has rows of later snapshots, which this plan would not leave out
     store.close()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -20,6 +20,7 @@ from ducklake_spark.errors import NativeUnavailableError
 from ducklake_spark.format.encryption import FileKey
 from ducklake_spark.spark.errors import install, remember_files
 from ducklake_spark.spark.file_checks import require_whole
+from ducklake_spark.spark.native.callbacks import start_callbacks
 from ducklake_spark.spark.native.compile import Unit, load
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
@@ -85,6 +86,9 @@ class CountedSource(FileSource, Protocol):
     def statistics(self) -> tuple[int | None, Mapping[str, tuple[Any, Any, int]]]:
         """How many rows there are, and of columns the least and the greatest value and the number of NULLs."""
 
+    def exact(self, names: frozenset[str]) -> tuple[int | None, Mapping[str, tuple[Any, Any, int]]]:
+        """The same of these columns, as a scan would find it; values are None also where they are not known so well."""
+
 
 class NumberSource(Protocol):
     """Where an array of 64-bit numbers comes from."""
@@ -136,11 +140,35 @@ def relation(
 ) -> DataFrame:
     """A DataFrame over the source's files, read with this schema; `is_streaming` marks it as a stream's batch."""
     prepare(spark)
+    known = _known_relations(spark)
+    if known is None:
+        return _relation_of_proxy(spark, source, schema, is_streaming=is_streaming)
+    counted = isinstance(source, CountedSource) and not is_streaming
+    rows = source.rows if isinstance(source, CountedSource) else None
+    made = known.frame(
+        spark._jsparkSession,
+        _Listing(source),
+        source.title,
+        source.token,
+        source.total,
+        source.size,
+        -1 if rows is None else rows,
+        schema.json(),
+        json.dumps(_OPTIONS),
+        json.dumps(source.names if isinstance(source, CountedSource) and counted else ()),
+        is_streaming,
+    )
+    return DataFrame(made, spark)
+
+
+def _relation_of_proxy(
+    spark: SparkSession, source: FileSource, schema: StructType, *, is_streaming: bool
+) -> DataFrame:
+    """The same where no classes can be loaded: Spark knows bytes only, and asks Python for everything."""
     java = _java(spark)
     session = spark._jsparkSession
-    index = _FileIndex(java, source)
     made = java.relation(
-        index,
+        _FileIndex(java, source),
         java.no_columns,
         java.schema(schema.json()),
         java.none,
@@ -148,30 +176,28 @@ def relation(
         java.options,
         session,
     )
-    if (
-        isinstance(source, CountedSource)
-        and not is_streaming
-        and (known := _known_relations(spark)) is not None
-    ):
-        rows = -1 if source.rows is None else source.rows
-        plan = known.relation(made, index, *source.names, source.size, rows)
-    else:
-        plan = java.logical_relation.apply(made, is_streaming)
-    return DataFrame(java.dataset.ofRows(session, plan), spark)
+    return DataFrame(java.dataset.ofRows(session, java.logical_relation.apply(made, is_streaming)), spark)
 
 
-_STATISTICS = Unit("statistics", ("statistics/KnownRelations.java",))
+RELATIONS = Unit(
+    "statistics", tuple(f"statistics/{name}.java" for name in ("KnownRelations", "LakeFiles", "Aggregates"))
+)
+_relations: dict[int, tuple[Any, Any | None]] = {}
 
 
 def _known_relations(spark: SparkSession) -> Any | None:
-    """What makes relations with statistics; None where no classes can be loaded: there Spark knows bytes only."""
-    java = _java(spark)
-    if not java.known_relations:
-        try:
-            java.known_relations = [load(spark, _STATISTICS).new("ducklake.statistics.KnownRelations")]
-        except NativeUnavailableError:
-            java.known_relations = [None]
-    return java.known_relations[0]
+    """What makes relations of files, once per JVM; None where no classes can be loaded."""
+    gateway: Any = spark.sparkContext._gateway
+    with _known_lock:
+        known = _relations.get(id(gateway))
+        if known is None or known[0] is not gateway:
+            start_callbacks(spark)
+            try:
+                made = load(spark, RELATIONS).new("ducklake.statistics.KnownRelations")
+            except NativeUnavailableError:
+                made = None
+            known = _relations[id(gateway)] = (gateway, made)
+        return known[1]
 
 
 def numbers(spark: SparkSession, source: NumberSource) -> Column:
@@ -261,7 +287,6 @@ class _Java:
         self.texts = class_of("[Ljava.lang.String;")
         access = jvm.com.fasterxml.jackson.annotation.PropertyAccessor
         visibility = getattr(jvm.com.fasterxml.jackson.annotation, "JsonAutoDetect$Visibility")
-        self.known_relations: list[Any] = []
         self.mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
         self.mapper.setVisibility(access.ALL, visibility.NONE)
         self.mapper.setVisibility(access.FIELD, visibility.ANY)
@@ -295,7 +320,7 @@ def explain(frame: DataFrame) -> str:
         if name == "AdaptiveSparkPlanExec":
             pending.insert(0, plan.initialPlan())
             continue
-        if name == "FileSourceScanExec" and "$Proxy" in plan.relation().location().getClass().getName():
+        if name == "FileSourceScanExec" and _is_ours(plan.relation().location().getClass().getName()):
             location = plan.relation().location()
             location.listFiles(plan.partitionFilters(), plan.dataFilters())
             lines.append(str(location.toString()))
@@ -306,6 +331,10 @@ def explain(frame: DataFrame) -> str:
         subqueries = plan.subqueries()
         pending += [subqueries.apply(i) for i in range(subqueries.size())]
     return "\n".join(lines)
+
+
+def _is_ours(index: str) -> bool:
+    return index == "ducklake.statistics.LakeFiles" or "$Proxy" in index
 
 
 def plan_text(frame: DataFrame) -> str:
@@ -357,11 +386,46 @@ class _Answer:
         return type(other) is type(self) and other._source.token == self._source.token
 
 
+class _Listing:
+    """What `LakeFiles` and the statistics of its relation ask, on threads of the callback server."""
+
+    class Java:
+        implements = ("java.util.function.BiFunction",)
+
+    def __init__(self, source: FileSource) -> None:
+        self._source = source
+
+    def apply(self, question: str, argument: str) -> str:
+        if question == "files":
+            filters = [
+                None if given is None else _tree(json.loads(given[0]), given[1])
+                for given in json.loads(argument)
+            ]
+            files = _listed(self._source, filters)
+            return json.dumps([(file.path, file.size, file.code) for file in files])
+        if question == "paths":
+            return json.dumps([file.path for file in self._source.files([])])
+        assert isinstance(self._source, CountedSource)
+        if question == "exact":
+            rows, columns = self._source.exact(frozenset(json.loads(argument)))
+        else:
+            rows, columns = self._source.statistics()
+        return json.dumps({"rows": rows, "columns": columns})
+
+
+def _listed(source: FileSource, filters: Sequence[Any]) -> list[IndexedFile]:
+    """The files that a scan is about to read."""
+    files = source.files(filters)
+    require_whole(files, source.title)
+    remember_files((file.path for file in files), source.title)
+    return files
+
+
 class _FileIndex(_Answer):
     """What the JVM calls, on threads of the callback server. Names are those of the Java interface."""
 
     class Java:
-        implements = ("org.apache.spark.sql.execution.datasources.FileIndex", "java.util.function.Supplier")
+        implements = ("org.apache.spark.sql.execution.datasources.FileIndex",)
 
     _source: FileSource
 
@@ -371,19 +435,10 @@ class _FileIndex(_Answer):
         self._shown = f"{source.title}: {source.total} files"
 
     def listFiles(self, _partition_filters: Any, data_filters: Any) -> Any:
-        filters = [tree_of(data_filters.apply(i)) for i in range(data_filters.size())]
-        files = self._source.files(filters)
-        require_whole(files, self._source.title)
-        remember_files((file.path for file in files), self._source.title)
+        files = _listed(self._source, [tree_of(data_filters.apply(i)) for i in range(data_filters.size())])
         with self._lock:
             self._shown = f"{self._source.title}: {len(files)} of {self._source.total} files"
         return self._java.one(self._java.directory(self._java.no_row, self._statuses(files)))
-
-    def get(self) -> str:
-        """The statistics of a source that has some."""
-        assert isinstance(self._source, CountedSource)
-        rows, columns = self._source.statistics()
-        return json.dumps({"rows": rows, "columns": columns})
 
     def _statuses(self, files: Iterable[IndexedFile]) -> Any:
         """FileStatus[] in one Py4J call, through Jackson: a call out of a callback costs about a millisecond."""
@@ -463,26 +518,50 @@ def tree_of(expression: Any) -> Any:
     are shown in some zone. None if the expression cannot be printed: it decides nothing.
     """
     try:
-        nodes = iter(json.loads(expression.toJSON()))
+        nodes = json.loads(expression.toJSON())
     except (
         Exception
     ):  # whatever Jackson cannot print; such a filter prunes nothing, and Spark evaluates it anyway
         return None
+    return _tree(nodes, [_value(expression, node, path) for node, path in _places(nodes)])
 
-    def build(path: tuple[int, ...]) -> Any:
-        node = next(nodes)
+
+def _tree(nodes: Sequence[dict[str, Any]], values: Sequence[Any]) -> Any:
+    """Nodes in the order of their JSON as a tree; for each the value that the JSON does not say, or None."""
+    left = iter(zip(nodes, values, strict=True))
+
+    def build() -> Any:
+        node, value = next(left)
         node["class"] = node["class"].removeprefix(_PACKAGE)
-        node["children"] = [build((*path, i)) for i in range(node["num-children"])]
-        if node["class"] == "InSet":
-            separator = uuid.uuid4().hex
-            node["values"] = _at(expression, path).hset().mkString(separator).split(separator)
-        elif (
-            node["class"] == "Literal" and node.get("dataType") in ("date", "timestamp") and node.get("value")
-        ):
-            node["value"] = str(_at(expression, path).value())
+        node["children"] = [build() for _ in range(node["num-children"])]
+        if value is not None:
+            node["values" if node["class"] == "InSet" else "value"] = value
         return node
 
-    return build(())
+    return build()
+
+
+def _places(nodes: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], tuple[int, ...]]]:
+    """Each node of a tree's JSON, and which child of which child of the root it is."""
+    left = iter(nodes)
+
+    def walk(path: tuple[int, ...]) -> Iterator[tuple[dict[str, Any], tuple[int, ...]]]:
+        node = next(left)
+        yield node, path
+        for i in range(node["num-children"]):
+            yield from walk((*path, i))
+
+    yield from walk(())
+
+
+def _value(expression: Any, node: dict[str, Any], path: tuple[int, ...]) -> Any:
+    kind = node["class"].removeprefix(_PACKAGE)
+    if kind == "InSet":
+        separator = uuid.uuid4().hex
+        return _at(expression, path).hset().mkString(separator).split(separator)
+    if kind == "Literal" and node.get("dataType") in ("date", "timestamp") and node.get("value"):
+        return str(_at(expression, path).value())
+    return None
 
 
 def _at(expression: Any, path: tuple[int, ...]) -> Any:

@@ -25,6 +25,8 @@ Statistics = tuple[int | float | str | bool | None, int | float | str | bool | N
 """The least and the greatest value as Spark keeps them (decimals as text), and the number of NULLs."""
 
 _INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"})
+_EXACT = _INTEGERS | {"boolean", "date", "timestamp", "timestamptz"}
+"""Types whose bounds in the catalog are values that are in the file. Texts may be cut."""
 _FLOATS = frozenset({"float32", "float64"})
 _TIMES: dict[type[spark_types.DataType], str] = {
     spark_types.DateType: "____-__-__",
@@ -65,11 +67,44 @@ def row_count(store: Store, plan: ScanPlan, group: FileGroup) -> int | None:
     return None if unsure else group.records - int(in_files or 0) - sum(int(count) for (count,) in inlined)
 
 
-def column_statistics(store: Store, plan: ScanPlan, group: FileGroup) -> dict[str, Statistics]:
-    """Statistics by the name of the column in the group's relation; columns of which not all is known are left out."""
+def exact_statistics(
+    store: Store, plan: ScanPlan, group: FileGroup, names: frozenset[str]
+) -> dict[str, Statistics]:
+    """The same of columns with these names, as a scan would find it: bounds that may be wide or rounded are None.
+
+    Floating point numbers have two zeros, and values that are no numbers, which not every writer counts. Bounds of
+    files that others added are what their writers made of them.
+    """
+    if not names:
+        return {}
+    kinds = {column.column_id: column.data_type for column in plan.table.columns}
+    exact = {
+        made.field.name
+        for column, made in zip(plan.table.columns, group.projections, strict=True)
+        if made.field is not None
+        and group.key.mapping_id is None
+        and (isinstance(kinds[column.column_id], Decimal) or kinds[column.column_id].name in _EXACT)
+    }
+    return {
+        name: found if name in exact else (None, None, found[2])
+        for name, found in column_statistics(store, plan, group, names).items()
+    }
+
+
+def column_statistics(
+    store: Store, plan: ScanPlan, group: FileGroup, names: frozenset[str] | None = None
+) -> dict[str, Statistics]:
+    """Statistics by the name of the column in the group's relation; columns of which not all is known are left out.
+
+    Args:
+        store: The catalog.
+        plan: The table at its snapshot.
+        group: Files of it.
+        names: The columns that are asked for; None for all.
+    """
     if group.key.is_filtered or group.key.has_deletes:
         return {}
-    wanted = list(_wanted(plan, group, store.kind))
+    wanted = [each for each in _wanted(plan, group, store.kind) if names is None or each.name in names]
     kinds = dict.fromkeys((each.low, each.high) for each in wanted)
     where, params = group_condition(plan, group.key)
     answers = store.query_many(

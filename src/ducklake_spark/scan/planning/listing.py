@@ -79,11 +79,25 @@ def _listed(
         ]
     )
     if not newest[0][1]:
-        raise SnapshotNotFoundError(
-            f"The snapshot of {plan.title} was expired after this DataFrame was made. Make the DataFrame again from a "
-            "snapshot that is still there."
-        )
+        raise _expired(plan)
     return rows, int(newest[0][0])
+
+
+def require_snapshot(store: Store, plan: ScanPlan) -> None:
+    """Raises if the plan's snapshot was expired, for who answers without listing its files.
+
+    Raises:
+        SnapshotNotFoundError: It was.
+    """
+    if not store.query("SELECT 1 FROM ducklake_snapshot WHERE snapshot_id = ?", (plan.snapshot.snapshot_id,)):
+        raise _expired(plan)
+
+
+def _expired(plan: ScanPlan) -> SnapshotNotFoundError:
+    return SnapshotNotFoundError(
+        f"The snapshot of {plan.title} was expired after this DataFrame was made. Make the DataFrame again from a "
+        "snapshot that is still there."
+    )
 
 
 def _merged(store: Store, plan: ScanPlan, key: GroupKey, keep: Condition | None) -> list[Row]:

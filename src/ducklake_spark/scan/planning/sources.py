@@ -12,9 +12,20 @@ from pyspark.sql import functions as F
 from ducklake_spark.catalog.store import Store
 from ducklake_spark.errors import DuckLakeError
 from ducklake_spark.format.types import fold
-from ducklake_spark.scan.planning.column_statistics import Statistics, column_statistics, row_count
+from ducklake_spark.scan.planning.column_statistics import (
+    Statistics,
+    column_statistics,
+    exact_statistics,
+    row_count,
+)
 from ducklake_spark.scan.planning.file_facts import FileCode
-from ducklake_spark.scan.planning.listing import Condition, ScanFile, data_files, delete_files
+from ducklake_spark.scan.planning.listing import (
+    Condition,
+    ScanFile,
+    data_files,
+    delete_files,
+    require_snapshot,
+)
 from ducklake_spark.scan.planning.plan import FileGroup, ScanPlan
 from ducklake_spark.scan.pruning.file_pruning import condition
 from ducklake_spark.spark.file_index import IndexedFile
@@ -64,6 +75,13 @@ class GroupFiles:
             return None, {}
         rows = row_count(self.store, self.plan, self.group)
         return rows, {} if rows is None else column_statistics(self.store, self.plan, self.group)
+
+    def exact(self, names: frozenset[str]) -> tuple[int | None, Mapping[str, Statistics]]:
+        if self.dropped or self.changes_rows or self.group.key.has_deletes:
+            return None, {}
+        rows = row_count(self.store, self.plan, self.group)
+        require_snapshot(self.store, self.plan)
+        return rows, {} if rows is None else exact_statistics(self.store, self.plan, self.group, names)
 
     def scan_files(self, keep: Condition | None = None) -> list[ScanFile]:
         """The files, those that the transaction dropped left out."""

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 
 from ducklake_spark.format.names import ticked
 from ducklake_spark.spark.errors import catalogs
-from ducklake_spark.spark.file_index import FIELD_IDS, prepare
+from ducklake_spark.spark.file_index import FIELD_IDS, RELATIONS, prepare
 from ducklake_spark.spark.native.callbacks import ERROR, Answers, start_callbacks
 from ducklake_spark.spark.native.compile import Unit, load
 
@@ -33,7 +33,7 @@ _FILES = (
     "Commands",
     "Plugin",
 )
-UNIT = Unit("catalog", tuple(f"catalog/{name}.java" for name in _FILES))
+UNIT = Unit("catalog", tuple(f"catalog/{name}.java" for name in _FILES), needs=(RELATIONS,))
 CATALOG_CLASS = "ducklake.spark.LakeCatalog"
 _TRANSACTION = "ducklake.transaction."
 

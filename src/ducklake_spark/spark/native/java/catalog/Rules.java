@@ -19,15 +19,19 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 
-/** Reads: in place of a table of a lake stands the plan of its DataFrame, before filters and columns are pushed down. */
+/**
+ * Reads: in place of a table of a lake stands the plan of its DataFrame, before filters and columns are pushed down, or
+ * what the catalog knows of its rows.
+ */
 class ReadRule extends Rule {
     static final String NAME = "ducklake.spark.ReadRule";
     private final Reads reads;
     ReadRule(org.apache.spark.sql.classic.SparkSession session) { this.reads = new Reads(session); }
     public String ruleName() { return NAME; }
     public TreeNode apply(TreeNode plan) {
-        LogicalPlan read = (LogicalPlan) ((LogicalPlan) plan).transformDown(this.reads);
-        if (Kept.isExplained()) new Kept().list(read);
+        LogicalPlan read = ducklake.statistics.Aggregates.in((LogicalPlan) ((LogicalPlan) plan).transformDown(this.reads));
+        Kept kept = new Kept(read);
+        if (kept.any() && Kept.isExplained()) kept.list();
         return read;
     }
 }
@@ -47,8 +51,9 @@ class Kept {
         }
         return false;
     }
-    void list(LogicalPlan plan) {
-        find(plan, null);
+    Kept(LogicalPlan plan) { find(plan, null); }
+    boolean any() { return !this.filters.isEmpty(); }
+    void list() {
         java.util.Iterator each = this.filters.entrySet().iterator();
         while (each.hasNext()) {
             java.util.Map.Entry one = (java.util.Map.Entry) each.next();
@@ -59,10 +64,14 @@ class Kept {
             ((FileIndex) one.getKey()).listFiles(Plans.NOTHING, Plans.list(given));
         }
     }
+    private static boolean isOurs(FileIndex index) {
+        return index.getClass().getName().equals("ducklake.statistics.LakeFiles")
+            || java.lang.reflect.Proxy.isProxyClass(index.getClass());
+    }
     private void find(LogicalPlan plan, Object filter) {
         if (plan instanceof LogicalRelation && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) {
             FileIndex index = ((HadoopFsRelation) ((LogicalRelation) plan).relation()).location();
-            if (java.lang.reflect.Proxy.isProxyClass(index.getClass()))
+            if (isOurs(index))
                 this.filters.put(index, this.filters.containsKey(index) ? MANY : filter);
         }
         for (int i = 0; i < plan.children().size(); i++)

@@ -2,7 +2,7 @@ package ducklake.statistics;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.ArrayList;
-import java.util.function.Supplier;
+import java.util.function.BiFunction;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogStatistics;
 import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat$;
@@ -18,6 +18,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Statistics;
 import org.apache.spark.sql.catalyst.plans.logical.statsEstimation.EstimationUtils;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Decimal;
@@ -28,10 +29,33 @@ import org.apache.spark.sql.types.StructType;
 public class KnownRelations {
     public KnownRelations() {}
 
-    /** Names are lake, schema and table; rows are fewer than none where it takes a question to count them. */
-    public LogicalPlan relation(HadoopFsRelation files, Supplier python, String lake, String schema, String table, long size,
-            long rows) throws Exception {
-        TableIdentifier name = new TableIdentifier(table, new scala.Some(schema), new scala.Some(lake));
+    /**
+     * A DataFrame over files that Python lists. Options are names and values in turn; names are the lake, the schema and
+     * the table, or none for files of which nobody has statistics; rows are fewer than none where it takes a question to
+     * count them.
+     */
+    public Object frame(org.apache.spark.sql.classic.SparkSession session, BiFunction python, String title, String token,
+            int total, long size, long rows, String schema, String options, String names, boolean isStreaming)
+            throws Exception {
+        java.util.List parts = (java.util.List) LakeStatistics.JSON.readValue(names, Object.class);
+        LakeFiles index = new LakeFiles(python, title, token, total, size, !parts.isEmpty());
+        scala.collection.immutable.Map given = (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty();
+        java.util.Iterator each = ((java.util.Map) LakeStatistics.JSON.readValue(options, Object.class)).entrySet().iterator();
+        while (each.hasNext()) {
+            java.util.Map.Entry option = (java.util.Map.Entry) each.next();
+            given = (scala.collection.immutable.Map) given.updated(option.getKey(), option.getValue());
+        }
+        HadoopFsRelation files = new HadoopFsRelation(index, index.partitionSchema(), (StructType) DataType.fromJson(schema),
+            scala.Option.empty(), new ParquetFileFormat(), given, session);
+        LogicalPlan plan = parts.isEmpty() ? LogicalRelation$.MODULE$.apply(files, isStreaming)
+            : relation(files, python, parts, size, rows);
+        return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(session, plan);
+    }
+
+    private static LogicalPlan relation(HadoopFsRelation files, BiFunction python, java.util.List names, long size, long rows)
+            throws Exception {
+        TableIdentifier name = new TableIdentifier((String) names.get(2), new scala.Some(names.get(1)),
+            new scala.Some(names.get(0)));
         scala.Option known = rows < 0 ? scala.Option.empty() : new scala.Some(scala.math.BigInt.apply(rows));
         CatalogStatistics statistics = new LakeStatistics(scala.math.BigInt.apply(size), known, python);
         return LogicalRelation$.MODULE$.apply(files, described(name, files.schema(), new scala.Some(statistics)));
@@ -76,11 +100,11 @@ public class KnownRelations {
  * bytes only, and gets the rows where they are known.
  */
 class LakeStatistics extends CatalogStatistics {
-    private static final ObjectMapper JSON = new ObjectMapper();
-    private final Supplier python;
+    static final ObjectMapper JSON = new ObjectMapper();
+    private final BiFunction python;
     private java.util.Map answer;
 
-    LakeStatistics(scala.math.BigInt size, scala.Option rows, Supplier python) {
+    LakeStatistics(scala.math.BigInt size, scala.Option rows, BiFunction python) {
         super(size, rows, (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty());
         this.python = python;
     }
@@ -105,7 +129,7 @@ class LakeStatistics extends CatalogStatistics {
 
     private synchronized java.util.Map asked() {
         if (this.answer == null) {
-            try { this.answer = (java.util.Map) JSON.readValue((String) this.python.get(), Object.class); }
+            try { this.answer = (java.util.Map) JSON.readValue((String) this.python.apply("statistics", ""), Object.class); }
             catch (java.io.IOException e) { throw new RuntimeException(e); }
         }
         return this.answer;
@@ -119,19 +143,21 @@ class LakeStatistics extends CatalogStatistics {
             none, 2);
     }
     private static scala.Option value(Object given, DataType type) {
-        if (given == null) return scala.Option.empty();
+        return given == null ? scala.Option.empty() : new scala.Some(known(given, type));
+    }
+    /** A value as Spark keeps it. */
+    static Object known(Object given, DataType type) {
         if (given instanceof String)
-            return new scala.Some(Decimal.apply(new java.math.BigDecimal((String) given), ((DecimalType) type).precision(),
-                ((DecimalType) type).scale()));
-        if (given instanceof Boolean) return new scala.Some(given);
+            return Decimal.apply(new java.math.BigDecimal((String) given), ((DecimalType) type).precision(),
+                ((DecimalType) type).scale());
+        if (given instanceof Boolean) return given;
         Number number = (Number) given;
-        Object made = type.equals(DataTypes.ByteType) ? (Object) Byte.valueOf(number.byteValue())
+        return type.equals(DataTypes.ByteType) ? (Object) Byte.valueOf(number.byteValue())
             : type.equals(DataTypes.ShortType) ? (Object) Short.valueOf(number.shortValue())
             : type.equals(DataTypes.IntegerType) || type.equals(DataTypes.DateType) ? (Object) Integer.valueOf(number.intValue())
             : type.equals(DataTypes.FloatType) ? (Object) Float.valueOf(number.floatValue())
             : type.equals(DataTypes.DoubleType) ? (Object) Double.valueOf(number.doubleValue())
             : (Object) Long.valueOf(number.longValue());
-        return new scala.Some(made);
     }
     public int hashCode() { return System.identityHashCode(this); }
     public boolean equals(Object other) { return other == this; }

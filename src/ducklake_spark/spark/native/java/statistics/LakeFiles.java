@@ -1,0 +1,123 @@
+package ducklake.statistics;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.function.BiFunction;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory$;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * The files of a relation, which Python lists for a query's filters. What Spark asks many times for each query is known
+ * here: a question to Python, and what that asks in turn, takes as long as all the rest of planning.
+ */
+public class LakeFiles implements FileIndex {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final StructType NO_COLUMNS = new StructType();
+    static final InternalRow NO_VALUES = new GenericInternalRow(new Object[0]);
+    final BiFunction python;
+    private final String title;
+    private final String token;
+    private final int total;
+    private final long size;
+    /** Whether the catalog has statistics of the files. */
+    final boolean isCounted;
+    private final java.util.Map exact = new java.util.HashMap();
+    private volatile String shown;
+
+    LakeFiles(BiFunction python, String title, String token, int total, long size, boolean isCounted) {
+        this.python = python;
+        this.title = title;
+        this.token = token;
+        this.total = total;
+        this.size = size;
+        this.isCounted = isCounted;
+        this.shown = title + ": " + total + " files";
+    }
+
+    public scala.collection.immutable.Seq listFiles(scala.collection.immutable.Seq partitionFilters,
+            scala.collection.immutable.Seq dataFilters) {
+        java.util.List trees = new ArrayList();
+        for (int i = 0; i < dataFilters.size(); i++) trees.add(tree((Expression) dataFilters.apply(i)));
+        java.util.List listed = (java.util.List) asked("files", text(trees));
+        FileStatus[] found = new FileStatus[listed.size()];
+        for (int i = 0; i < found.length; i++) {
+            java.util.List file = (java.util.List) listed.get(i);
+            found[i] = new FileStatus(((Number) file.get(1)).longValue(), false, 1, 128L << 20,
+                ((Number) file.get(2)).longValue(), new Path((String) file.get(0)));
+        }
+        this.shown = this.title + ": " + found.length + " of " + this.total + " files";
+        return one(PartitionDirectory$.MODULE$.apply(NO_VALUES, found));
+    }
+
+    public String[] inputFiles() { return (String[]) ((java.util.List) asked("paths", "")).toArray(new String[0]); }
+    /** Nothing is ever read from here; it is the one text of the index that a plan shows. */
+    public scala.collection.immutable.Seq rootPaths() {
+        String text = this.shown.replace(':', ' ').replace('/', ' ').trim();
+        return one(new Path(text.isEmpty() ? "lake" : text));
+    }
+    public void refresh() {}
+    public long sizeInBytes() { return this.size; }
+    public StructType partitionSchema() { return NO_COLUMNS; }
+    public String toString() { return this.shown; }
+    public int hashCode() { return this.token.hashCode(); }
+    public boolean equals(Object other) {
+        return other instanceof LakeFiles && ((LakeFiles) other).token.equals(this.token);
+    }
+
+    /** How many rows there are, and of these columns the least and the greatest value and the number of NULLs. */
+    java.util.Map exact(java.util.List columns) {
+        synchronized (this.exact) {
+            if (!this.exact.containsKey(columns)) this.exact.put(columns, asked("exact", text(columns)));
+            return (java.util.Map) this.exact.get(columns);
+        }
+    }
+
+    private Object asked(String what, String argument) {
+        try { return JSON.readValue((String) this.python.apply(what, argument), Object.class); }
+        catch (java.io.IOException e) { throw new RuntimeException(e); }
+    }
+    private static String text(Object value) {
+        try { return JSON.writeValueAsString(value); }
+        catch (java.io.IOException e) { throw new RuntimeException(e); }
+    }
+    private static scala.collection.immutable.Seq one(Object item) {
+        return scala.jdk.javaapi.CollectionConverters.asScala(Collections.singletonList(item)).toList();
+    }
+
+    /** A filter as JSON, and beside it for each of its nodes what the JSON does not say; null for one that has no JSON. */
+    private static Object tree(Expression filter) {
+        try {
+            java.util.List made = new ArrayList();
+            java.util.List values = new ArrayList();
+            made.add(filter.toJSON());
+            made.add(values);
+            addValues(filter, values);
+            return made;
+        } catch (Exception e) {
+            return null;  // It decides nothing, and Spark evaluates it anyway.
+        }
+    }
+    /** Sets are left out of the JSON, days and instants are shown in some zone. */
+    private static void addValues(Expression each, java.util.List values) {
+        if (each instanceof InSet) {
+            java.util.List items = new ArrayList();
+            scala.collection.Iterator all = ((InSet) each).hset().iterator();
+            while (all.hasNext()) items.add(String.valueOf(all.next()));
+            values.add(items);
+        } else if (each instanceof Literal && ((Literal) each).value() != null
+                && (each.dataType().equals(DataTypes.DateType) || each.dataType().equals(DataTypes.TimestampType)))
+            values.add(((Literal) each).value().toString());
+        else values.add(null);
+        for (int i = 0; i < each.children().size(); i++) addValues((Expression) each.children().apply(i), values);
+    }
+}
