@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from ducklake_spark.catalog.tables import tables_of
 from ducklake_spark.engine import lakes as registry
-from ducklake_spark.engine.scope import scope_of
+from ducklake_spark.engine.scope import Scope, scope_of
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.duckdb_library import NO_THREADS, arrow_table
@@ -222,7 +223,7 @@ def _fill(mirror: Mirror, lake: Lake) -> None:
         run(f"ATTACH ':memory:' AS {quote(lake.name)}")
         _note_database(mirror, lake)
     if scope.config.metadata_catalog is not None:
-        run(f"ATTACH ':memory:' AS {quote(scope.config.metadata_catalog)}")
+        _add_catalog(run, scope, scope.config.metadata_catalog)
     pending: list[tuple[str, str]] = []
     counts: dict[int, int] = dict(
         scope.store.query("SELECT table_id, record_count FROM ducklake_table_stats")
@@ -257,6 +258,20 @@ def _fill(mirror: Mirror, lake: Lake) -> None:
             (inside, f"{prefix} {_macro_text(inside, macro, lake.name)}") for macro in tx.macros(schema)
         ]
     _make(run, pending)
+
+
+def _add_catalog(run: Any, scope: Scope, name: str) -> None:
+    """The tables of the lake's catalog, which has a name that all see."""
+    schema = quote(scope.store.metadata_schema or "main")
+    run(f"ATTACH ':memory:' AS {quote(name)}")
+    run(f"CREATE SCHEMA IF NOT EXISTS {quote(name)}.{schema}")
+    for table in tables_of(scope.store.format).values():
+        columns = ", ".join(f"{quote(column.name)} {column.type}" for column in table.columns)
+        run(f"CREATE TABLE {quote(name)}.{schema}.{quote(table.name)} ({columns})")
+    inlined = scope.store.query("SELECT table_name FROM ducklake_inlined_data_tables")
+    for (table_name,) in inlined:
+        columns = "row_id BIGINT, begin_snapshot BIGINT, end_snapshot BIGINT"
+        run(f"CREATE TABLE IF NOT EXISTS {quote(name)}.{schema}.{quote(table_name)} ({columns})")
 
 
 def _aliases(view: ViewDef) -> str:

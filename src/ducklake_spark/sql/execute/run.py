@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from ducklake_spark.engine.endless import clamped
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import DuckLakeError, InvalidInputError, add_statement
 from ducklake_spark.format.types import fold
@@ -27,7 +28,8 @@ def run(lake: Lake, text: str, dialect: str = "spark", args: Args = None) -> Dat
     if args is not None and (isinstance(args, str) or not isinstance(args, (Mapping, Sequence))):
         raise InvalidInputError(f"args= takes a dict or a list of values, not {args!r}.")
     with quiet():
-        return _run(lake, text, dialect, args)
+        found = _run(lake, text, dialect, args)
+        return clamped(found) if dialect == "duckdb" else found
 
 
 def _run(lake: Lake, text: str, dialect: str, args: Args) -> DataFrame:

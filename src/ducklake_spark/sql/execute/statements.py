@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.engine.answers import answer
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import DuckLakeError, add_statement
 from ducklake_spark.spark.errors import cause_of, is_of_spark, user_error
-from ducklake_spark.sql.execute import calls, copies, databases, ddl, dml, merges, show
+from ducklake_spark.sql.execute import (
+    calls,
+    catalog_rows,
+    copies,
+    databases,
+    ddl,
+    dml,
+    merges,
+    qualified,
+    show,
+)
 from ducklake_spark.sql.execute.context import Context
 from ducklake_spark.sql.execute.routing import routed
 from ducklake_spark.sql.execute.session import session_of
 from ducklake_spark.sql.parser import nodes
 from ducklake_spark.sql.parser.grammar import LakeStatement
-from ducklake_spark.sql.parser.parse import Statement
+from ducklake_spark.sql.parser.parse import Statement, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,6 +47,14 @@ def execute(
     context = Context(lake, statement.text, statement.dialect, args)
     found: DataFrame | int | None = None
     try:
+        in_catalog = catalog_rows.changed(context, tree.node)
+        if in_catalog is not None:
+            return _counted(lake, in_catalog)
+        aliased = qualified.with_aliases(context, tree.node)
+        if aliased is not None:
+            [statement] = parse(aliased, "duckdb")
+            assert isinstance(statement.tree, LakeStatement)
+            tree, context = statement.tree, replace(context, text=statement.text)
         for part, node in routed(context, tree.node):
             found = _execute(part, node)
     except DuckLakeError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ducklake_spark.errors import InvalidInputError, NotFoundError
+from ducklake_spark.errors import DuckLakeError, InvalidInputError, NotFoundError
 from ducklake_spark.format.duckdb_rows import first_row
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def frame(spark: SparkSession, path: str) -> DataFrame:
         if kind == "parquet":
             return spark.read.parquet(path)
         if kind == "json":
-            return spark.read.json(path)
+            return _json(spark, path)
         return _csv(spark, path)
     except PySparkException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
@@ -87,6 +87,22 @@ def _sniffed(path: str) -> tuple[Any, ...] | None:
         except duckdb.Error as error:
             raise InvalidInputError(f"Cannot read {path}: {str(error).splitlines()[0]}") from None
     return row
+
+
+def _json(spark: SparkSession, path: str) -> DataFrame:
+    """With columns in the order in which they stand in the file, which Spark does not keep by itself."""
+    import duckdb
+
+    if "://" in path:
+        return spark.read.json(path)
+    with duckdb.connect(config={"threads": 1}) as connection:
+        try:
+            rows = connection.execute("DESCRIBE FROM read_json(?)", [path]).fetchall()
+            start = first_row(connection.execute("SELECT ltrim(content)[1] FROM read_text(?)", [path]))
+            schema = _schema(spark, [{"name": str(row[0]), "type": str(row[1])} for row in rows])
+        except (duckdb.Error, DuckLakeError):
+            return spark.read.json(path)  # what DuckDB cannot read Spark may, or it says why not
+    return spark.read.json(path, schema=schema, multiLine=start is not None and start[0] == "[")
 
 
 def _schema(spark: SparkSession, columns: Sequence[dict[str, str]]) -> Any:

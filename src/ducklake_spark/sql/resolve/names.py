@@ -180,7 +180,7 @@ class NameResolver:
         """`__ducklake_metadata_lake.ducklake_table`, with or without a schema between."""
         if len(parts) not in (2, 3):
             return None
-        for lake in self._lakes_with_metadata(parts[0]):
+        for lake in self.lakes_with_metadata(parts[0]):
             known = tables_of(scope_of(lake).store.format)
             if fold(parts[-1]).startswith(INLINED) and fold(parts[-1]) not in known:
                 inlined = functools.partial(info.inlined_table, scope_of(lake), parts[-1])
@@ -194,7 +194,8 @@ class NameResolver:
             return Relation((parts[0], name), frozenset(), _fixed(functools.partial(lake.metadata, name)))
         return None
 
-    def _lakes_with_metadata(self, catalog: str) -> list[Lake]:
+    def lakes_with_metadata(self, catalog: str) -> list[Lake]:
+        """The lake whose catalog has this name; none, or one."""
         for each in (self.lake, *session_of(self.lake).lakes()):
             given = scope_of(each).config.metadata_catalog
             if given is not None and fold(given) == fold(catalog):

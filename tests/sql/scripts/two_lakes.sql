@@ -1,0 +1,13 @@
+ATTACH 'ducklake:{D}/a.ducklake' AS a (DATA_PATH '{D}/fa');
+ATTACH 'ducklake:{D}/b.ducklake' AS b (DATA_PATH '{D}/fb');
+CREATE TABLE a.t AS SELECT 1 AS i;
+CREATE TABLE b.t AS SELECT 2 AS i;
+MERGE INTO a.t USING b.t ON a.t.i = b.t.i WHEN NOT MATCHED THEN INSERT VALUES (b.t.i);
+FROM a.t;
+MERGE INTO a.main.t USING b.main.t ON a.main.t.i = b.main.t.i WHEN MATCHED THEN UPDATE SET i = b.main.t.i + 100;
+UPDATE a.t SET i = b.t.i + 10 FROM b.t WHERE a.t.i = b.t.i + 100;
+FROM a.t;
+DELETE FROM a.t USING b.t WHERE a.t.i = b.t.i + 10;
+CREATE TABLE b.u AS SELECT 1 AS i, 'x' AS s;
+MERGE INTO a.t USING b.u ON a.t.i = b.u.i WHEN MATCHED THEN UPDATE SET i = a.t.i + b.u.i WHEN NOT MATCHED THEN INSERT (i) VALUES (b.u.i);
+FROM a.t;
