@@ -3,6 +3,7 @@
 VENV   := .venv
 OLDEST := .venvs/pyspark-4.0
 DUCKDB2 := .venvs/duckdb-2
+PEERS   := .venvs/peers
 BIN    := $(VENV)/bin
 # More arguments for pytest or for a script, as in: make test ARGS='-k oracle'
 ARGS   ?=
@@ -19,7 +20,7 @@ OR_NONE   = || [ $$? -eq 5 ]
 .DEFAULT_GOAL := help
 S3_JARS := build/s3-jars
 
-.PHONY: try-airflow s3-jars test-s3 browser lock release test-fast test-docs docs-serve bench-add-files bench-first bench-maintenance bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 lint format types docs bench-catalog clean
+.PHONY: try-airflow s3-jars test-s3 browser lock release test-fast test-docs docs-serve bench-add-files bench-first bench-maintenance bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 lint format types docs bench-catalog clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -126,6 +127,13 @@ bench-first: venv java ## Measure README.md's first minute; more often: ARGS='--
 
 bench-maintenance: venv java ## Measure compaction; smaller: ARGS='--rows 600000 --files 200 --times 1'
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/maintenance.py $(ARGS)
+
+# The newest PySpark for which both Delta and Iceberg have jars (benchmarks/peers/jars.py), in an environment of its own.
+$(PEERS)/.stamp: pyproject.toml requirements-dev.lock
+	@scripts/venv $(PEERS) 'pyspark==4.1.4' duckdb-extension-tpch
+
+bench-peers: $(PEERS)/.stamp java ## Measure beside Delta and Iceberg; smaller: ARGS='--only scan,rows --scale 0.1 --rounds 3'
+	@$(call SPARK_ENV,$(PEERS)) $(PEERS)/bin/python -m benchmarks.peers $(ARGS)
 
 lock: venv ## Write requirements-dev.lock: the versions that the tests were run with
 	@$(BIN)/python -m pip install --disable-pip-version-check -q uv

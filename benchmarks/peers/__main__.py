@@ -1,0 +1,142 @@
+"""How fast the same work is on plain Parquet, Delta, Iceberg, DuckDB's extension and ours: `make bench-peers`.
+
+    python -m benchmarks.peers [--only scan,rows] [--scale 1] [--rounds 3] [--systems sql,iceberg] [--report-only]
+
+Writes `benchmarks/report.md` and its pictures. What was measured before of other groups, and is kept in
+`build/peers/results.json`, stays in the report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import shutil
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.peers import data, machine, pictures, report
+from benchmarks.peers.groups import GROUPS, Round
+from benchmarks.peers.results import SYSTEMS, Conditions, Results
+from benchmarks.peers.runner import Bench
+
+ROOT = Path(__file__).parents[2]
+WARM = 0.01
+"""The scale of the rounds that warm up."""
+PICTURED = ("scan", "rows", "appends", "tpch")
+
+
+def main() -> None:
+    given = arguments()
+    work = ROOT / "build" / "peers"
+    results = Results.load(given.results) if given.results.exists() else Results()
+    if not given.report_only:
+        try:
+            measure(given, work, results)
+        finally:
+            results.save(given.results)
+    write(results, given.report)
+    print(f"{given.report} and its pictures are written; results are in {given.results}")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench-peers", description=__doc__.split("\n")[0])
+    listed = f"of {', '.join(GROUPS)}"
+    parser.add_argument("--only", default=",".join(GROUPS), help=f"groups of rows: some {listed}")
+    parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"some of {', '.join(SYSTEMS)}")
+    parser.add_argument("--scale", type=float, default=1.0, help="of TPC-H; 1 is 6 million rows of lineitem")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm", type=int, default=2, help="rounds on small tables before, unmeasured")
+    parser.add_argument("--scans", type=int, default=3, help="how often a scan is repeated within a round")
+    parser.add_argument("--appends", type=int, default=60, help="appends of 500 rows in a round")
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--memory", default="3g", help="of each driver")
+    parser.add_argument("--results", type=Path, default=ROOT / "build" / "peers" / "results.json")
+    parser.add_argument("--report", type=Path, default=ROOT / "benchmarks" / "report.md")
+    parser.add_argument(
+        "--report-only", action="store_true", help="write the report of what was measured before"
+    )
+    given = parser.parse_args()
+    given.only, given.systems = given.only.split(","), given.systems.split(",")
+    for name, known in ((given.only, GROUPS), (given.systems, SYSTEMS)):
+        if unknown := set(name) - set(known):
+            parser.error(f"{', '.join(sorted(unknown))} is none of {', '.join(known)}")
+    return given
+
+
+def measure(given: argparse.Namespace, work: Path, results: Results) -> None:
+    """Runs the groups; what was known of them before is forgotten."""
+    small, large = data.made(work / "data", WARM), data.made(work / "data", given.scale)
+    results.machine = asdict(machine.Machine.here())
+    for name in given.only:
+        results.without_rows(row.key for row in GROUPS[name].rows)
+    lakes = work / "lakes"
+    shutil.rmtree(lakes, ignore_errors=True)
+    bench = Bench(given.systems, lakes, given.cores, given.memory, work / "jars", results)
+    try:
+        bench.warming = True
+        for number in range(given.warm):
+            print(f"warming up, {number + 1} of {given.warm}", flush=True)
+            one_round(bench, given, Round(bench, small, -1 - number, 2, 5), given.only)
+        bench.warming = False
+        for number in range(given.rounds):
+            print(f"round {number + 1} of {given.rounds}", flush=True)
+            some = [name for name in given.only if not number or not GROUPS[name].once]
+            one_round(bench, given, Round(bench, large, number, given.scans, given.appends), some)
+    finally:
+        bench.close()
+        shutil.rmtree(lakes, ignore_errors=True)
+
+
+def one_round(bench: Bench, given: argparse.Namespace, current: Round, groups: list[str]) -> None:
+    """All groups once; says afterwards under which conditions."""
+    for name in groups:
+        start, mine, all_of_them = time.perf_counter(), machine.tree_seconds(), machine.all_seconds()
+        GROUPS[name].run(current)
+        if bench.warming:
+            continue
+        seconds = time.perf_counter() - start
+        others = machine.all_seconds() - all_of_them - (machine.tree_seconds() - mine)
+        share = max(0.0, others / seconds / (os.cpu_count() or 1))
+        before = bench.results.conditions.get(name) if current.number else None
+        # The mean of all rounds.
+        if before:
+            share = (before.others * current.number + share) / (current.number + 1)
+        bench.results.conditions[name] = Conditions(
+            f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC",
+            given.scale,
+            current.number + 1,
+            round(share, 3),
+            round(os.getloadavg()[1], 1),
+        )
+        bench.results.save(given.results)
+    current.end()
+
+
+def write(results: Results, target: Path) -> None:
+    """The report, and the pictures in `images` beside it."""
+    images = target.parent / "images"
+    images.mkdir(parents=True, exist_ok=True)
+    drawn: dict[str, str] = {}
+    for name in PICTURED:
+        rows = [row for row in GROUPS[name].rows if any(results.taken(row.key, system) for system in SYSTEMS)]
+        if rows:
+            drawn[name] = f"peers-{name}"
+            for theme, colours in pictures.THEMES.items():
+                text = pictures.dots(results, GROUPS[name].title, rows, colours)
+                (images / f"peers-{name}-{theme}.svg").write_text(text)
+    if any(results.taken("curve-scan", system) for system in SYSTEMS):
+        drawn["curve"] = "peers-curve"
+        series = {system: list(results.taken("curve-scan", system).values()) for system in SYSTEMS}
+        for theme, colours in pictures.THEMES.items():
+            text = pictures.lines(
+                "A scan after each of twenty merges", series, "scans, one after the other", colours
+            )
+            (images / f"peers-curve-{theme}.svg").write_text(text)
+    reasons = report.reasons_of((Path(__file__).parent / "reasons.txt").read_text())
+    target.write_text(report.report(results, reasons, drawn, "make bench-peers"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""The rows of the report by groups, and the work behind each: what all systems are asked, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.peers import data
+from benchmarks.peers.runner import Bench, Row
+
+SUMS = "SELECT sum(l_quantity), sum(l_extendedprice), sum(l_discount) FROM {}"
+Q6 = (
+    "SELECT sum(l_extendedprice * l_discount) FROM {} WHERE l_shipdate >= DATE '1994-01-01' "
+    "AND l_shipdate < DATE '1995-01-01' AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24"
+)
+
+
+@dataclass
+class Round:
+    """What the work of a round needs."""
+
+    bench: Bench
+    data: Path
+    number: int
+    scans: int
+    """How often a scan is repeated within a round."""
+    appends: int
+    lineitem: str = ""
+    """The table of this round, once somebody asked for it."""
+
+    @property
+    def name(self) -> str:
+        """For names of tables; rounds that warm up have numbers below 0."""
+        return f"w{-self.number}" if self.number < 0 else str(self.number)
+
+    def query(self, row: Row, table: str, text: str) -> None:
+        """A query on one table, several times."""
+        for _ in range(self.scans):
+            self.bench.measure(row, "query", table, text=text.format("{" + table + "}"), tables=[table])
+
+    def table(self) -> str:
+        if not self.lineitem:
+            self.lineitem = f"lineitem_{self.name}"
+            self.bench.everyone("source", view="rows_of_lineitem", path=str(self.data / "lineitem"))
+            text = "SELECT * FROM rows_of_lineitem"
+            self.bench.measure(CREATE, "create", self.lineitem, table_name=self.lineitem, text=text)
+        return self.lineitem
+
+    def end(self) -> None:
+        if self.lineitem:
+            self.bench.everyone("drop", table_name=self.lineitem)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that are measured together."""
+
+    title: str
+    rows: tuple[Row, ...]
+    run: Callable[[Round], None]
+    text: str = ""
+    once: bool = False
+    """Whether one measured round is enough, as it has many turns in itself."""
+
+
+CREATE = Row("create", "create the table from a DataFrame")
+SCANS = (
+    Row("sums", "scan, three sums", scan=True),
+    Row("q6", "scan, TPC-H's query 6", scan=True),
+    Row("lookup", "point lookup", scan=True),
+    Row("count", "`count(*)`", scan=True),
+)
+
+
+def scan(given: Round) -> None:
+    table = given.table()
+    sums, q6, lookup, count = SCANS
+    given.query(sums, table, SUMS)
+    given.query(q6, table, Q6)
+    key = 32 * (abs(given.number) * 100 + 17) + 1
+    given.query(
+        lookup, table, f"SELECT l_linenumber, l_comment FROM {{}} WHERE l_orderkey = {key} ORDER BY 1"
+    )
+    given.query(count, table, "SELECT count(*) FROM {}")
+
+
+CHANGES = (
+    Row("delete", "delete 1 %, scattered"),
+    Row("sums-deleted", "three sums after it", scan=True),
+    Row("update", "update 1 %, scattered"),
+    Row("update-range", "update 1 %, a range of keys"),
+    Row("merge", "merge: 1 % updated, 1 % inserted"),
+    Row("sums-changed", "three sums after all of that", scan=True),
+    Row("travel", "time travel, `count(*)` of the first version", scan=True),
+)
+
+
+def rows(given: Round) -> None:
+    table, bench = given.table(), given.bench
+    delete, deleted, update, update_range, merge, changed, travel = CHANGES
+    first = bench.everyone("version", f"{table} versions", table_name=table)
+    bench.everyone("source", view="changes", path=str(given.data / "changes.parquet"))
+    bench.measure(delete, "delete", table, table_name=table, condition=f"{data.SCATTERED} = 7")
+    given.query(deleted, table, SUMS)
+    bench.measure(update, "update", table, table_name=table, condition=f"{data.SCATTERED} = 21")
+    some = "l_orderkey BETWEEN {low} AND {high}"
+    last = int(float(given.data.name.split("-")[1]) * 6_000_000)
+    ranged = some.format(low=last // 2, high=last // 2 + last // 100)
+    bench.measure(update_range, "update", table, table_name=table, condition=ranged)
+    bench.measure(merge, "merge", table, table_name=table, source="changes")
+    given.query(changed, table, SUMS)
+    versions = {name: {"version": version} for name, version in first.items()}
+    for _ in range(given.scans):
+        bench.measure(travel, "count_at", table, of_each=versions, table_name=table)
+
+
+APPENDS = (
+    Row("append", "append of 500 rows, each of many"),
+    Row("append-scan", "scan of what they left", scan=True),
+)
+
+
+def appends(given: Round) -> None:
+    bench, table = given.bench, f"appended_{given.name}"
+    append, scanned = APPENDS
+    bench.everyone("empty_for_appends", table, table_name=table)
+    for turn in range(given.appends):
+        bench.measure(append, "append", table, table_name=table, turn=turn, rows=500)
+    given.query(scanned, table, "SELECT count(*), sum(id), min(who), max(amount) FROM {}")
+    bench.everyone("drop", table, table_name=table)
+
+
+TPCH = tuple(Row(f"tpch-{number}", f"query {number}", scan=True) for number in range(1, 23))
+SPARK = ("parquet", "delta", "iceberg", "table", "sql")
+
+
+def tpch(given: Round) -> None:
+    bench = given.bench
+    prefix = f"r{given.name}_"
+    names = {name: f"{prefix}{name}" for name in data.TABLES}
+    for name, table in names.items():
+        file = given.data / (name if name == "lineitem" else f"{name}.parquet")
+        bench.everyone("source", view="rows_of_it", path=str(file))
+        bench.everyone("create", prefix, table_name=table, text="SELECT * FROM rows_of_it")
+    for row, text in zip(TPCH, data.queries(), strict=True):
+        bench.measure(row, "tpch", prefix, text=text, names=names, alike=SPARK)
+    for table in names.values():
+        bench.everyone("drop", prefix, table_name=table)
+
+
+CURVE = (
+    Row("curve-merge", "merge of 3 %, each of 20 rounds"),
+    Row("curve-scan", "three sums after each of them", scan=True),
+    Row("curve-merge-compacted", "merge of 3 %, with a compaction after each fifth"),
+    Row("curve-scan-compacted", "three sums after each of these", scan=True),
+    Row("curve-compact", "the compaction"),
+)
+
+
+def curve(given: Round) -> None:
+    bench = given.bench
+    bench.everyone("source", view="rows_of_lineitem", path=str(given.data / "lineitem"))
+    rounds = 3 if bench.warming else 20
+    for compacted, (merge, scanned) in enumerate((CURVE[:2], CURVE[2:4])):
+        table = f"curve_{given.name}_{compacted}"
+        bench.everyone("create", table, table_name=table, text="SELECT * FROM rows_of_lineitem")
+        for turn in range(rounds):
+            text = f"(l_partkey * 31 + l_suppkey) % 33 = {turn}"
+            bench.everyone("changes_of", table, view="changes", condition=text)
+            bench.measure(merge, "merge", table, table_name=table, source="changes")
+            given.query(scanned, table, SUMS)
+            if compacted and turn % 5 == 4:
+                bench.measure(CURVE[4], "compact", table, table_name=table)
+        bench.everyone("drop", table, table_name=table)
+
+
+GROUPS = {
+    "scan": Group("Create and scan", (CREATE, *SCANS), scan),
+    "rows": Group("Changes of rows", CHANGES, rows),
+    "appends": Group("Small appends", APPENDS, appends),
+    "tpch": Group("TPC-H", TPCH, tpch, "The 22 queries, one after the other."),
+    "curve": Group(
+        "Twenty merges",
+        CURVE,
+        curve,
+        "Each changes 3 % of the rows, other ones than those before; a scan follows each.",
+        once=True,
+    ),
+}
