@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.peers import pictures, report
+from benchmarks.peers.__main__ import write_readme
 from benchmarks.peers.groups import CHANGES, GROUPS, SCANS
 from benchmarks.peers.results import Conditions, Measurement, Results, goal_of
 
@@ -100,6 +101,45 @@ def test_the_report_says_that_the_machine_was_busy() -> None:
 
     assert "up to 70% of its cores" in said
     assert 'srcset="images/peers-scan-dark.svg"' in said
+
+
+@pytest.mark.parametrize(
+    ("others", "unit", "least"), [(0.0, "seconds", "**1.00**"), (0.7, "CPU seconds", "**2.00**")]
+)
+def test_the_table_of_the_readme_is_of_cpu_where_the_machine_was_busy(
+    others: float, unit: str, least: str
+) -> None:
+    given = results({"sums": {"sql": [1.0], "parquet": [2.0]}, "q6": {"sql": [1.0], "parquet": [1.5]}})
+    given.conditions["scan"] = Conditions("2026-01-01 00:00 UTC", 0.1, 3, others, 9.0)
+
+    said = report.main_table(given).splitlines()
+
+    assert said[0] == f"Medians of {unit}, TPC-H scale 0.1, the least in bold:"
+    assert said[2] == "| work | plain Parquet | Iceberg | ours, `spark.sql` |"
+    assert said[4].endswith(f"| {least} |")
+
+
+def test_the_readme_keeps_what_is_around_its_table(tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text("before\n<!-- bench-peers -->\nearlier\n<!-- /bench-peers -->\nafter\n")
+
+    write_readme(results({"sums": {"sql": [1.0]}}), readme)
+
+    text = readme.read_text()
+    assert text.startswith("before\n<!-- bench-peers -->\nMedians") and text.endswith(
+        "<!-- /bench-peers -->\nafter\n"
+    )
+    assert "earlier" not in text
+
+
+def test_a_readme_without_a_place_is_not_touched(tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text("nothing")
+
+    with pytest.raises(SystemExit, match="no place"):
+        write_readme(results({}), readme)
+
+    assert readme.read_text() == "nothing"
 
 
 def test_a_system_left_out_and_a_failure_are_in_the_report() -> None:

@@ -12,6 +12,7 @@ import argparse
 import datetime
 import os
 import shutil
+import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -37,6 +38,8 @@ def main() -> None:
         finally:
             results.save(given.results)
     write(results, given.report)
+    if given.readme:
+        write_readme(results, ROOT / "README.md")
     print(f"{given.report} and its pictures are written; results are in {given.results}")
 
 
@@ -50,6 +53,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--warm", type=int, default=2, help="rounds on small tables before, unmeasured")
     parser.add_argument("--scans", type=int, default=3, help="how often a scan is repeated within a round")
     parser.add_argument("--appends", type=int, default=60, help="appends of 500 rows in a round")
+    parser.add_argument("--merges", type=int, default=20, help="merges of 3 %% in the group curve, up to 33")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--memory", default="3g", help="of each driver")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "peers" / "results.json")
@@ -57,6 +61,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--report-only", action="store_true", help="write the report of what was measured before"
     )
+    parser.add_argument("--readme", action="store_true", help="put the main table into README.md, too")
     given = parser.parse_args()
     given.only, given.systems = given.only.split(","), given.systems.split(",")
     for name, known in ((given.only, GROUPS), (given.systems, SYSTEMS)):
@@ -71,19 +76,20 @@ def measure(given: argparse.Namespace, work: Path, results: Results) -> None:
     results.machine = asdict(machine.Machine.here())
     for name in given.only:
         results.without_rows(row.key for row in GROUPS[name].rows)
-    lakes = work / "lakes"
-    shutil.rmtree(lakes, ignore_errors=True)
+    lakes = Path(tempfile.mkdtemp(prefix="lakes-", dir=work))
     bench = Bench(given.systems, lakes, given.cores, given.memory, work / "jars", results)
     try:
         bench.warming = True
         for number in range(given.warm):
             print(f"warming up, {number + 1} of {given.warm}", flush=True)
-            one_round(bench, given, Round(bench, small, -1 - number, 2, 5), given.only)
+            one_round(bench, given, Round(bench, small, -1 - number, 2, 5, 2), given.only)
         bench.warming = False
         for number in range(given.rounds):
             print(f"round {number + 1} of {given.rounds}", flush=True)
             some = [name for name in given.only if not number or not GROUPS[name].once]
-            one_round(bench, given, Round(bench, large, number, given.scans, given.appends), some)
+            one_round(
+                bench, given, Round(bench, large, number, given.scans, given.appends, given.merges), some
+            )
     finally:
         bench.close()
         shutil.rmtree(lakes, ignore_errors=True)
@@ -136,6 +142,16 @@ def write(results: Results, target: Path) -> None:
             (images / f"peers-curve-{theme}.svg").write_text(text)
     reasons = report.reasons_of((Path(__file__).parent / "reasons.txt").read_text())
     target.write_text(report.report(results, reasons, drawn, "make bench-peers"))
+
+
+def write_readme(results: Results, readme: Path) -> None:
+    """Puts the main table between its marks."""
+    begin, end = "<!-- bench-peers -->", "<!-- /bench-peers -->"
+    before, _, rest = readme.read_text().partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise SystemExit(f"{readme} has no place for the table: {begin} and {end}")
+    readme.write_text(f"{before}{begin}\n{report.main_table(results)}\n{end}{after}")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ class Round:
     scans: int
     """How often a scan is repeated within a round."""
     appends: int
+    merges: int
     lineitem: str = ""
     """The table of this round, once somebody asked for it."""
 
@@ -150,7 +151,7 @@ def tpch(given: Round) -> None:
 
 
 CURVE = (
-    Row("curve-merge", "merge of 3 %, each of 20 rounds"),
+    Row("curve-merge", "merge of 3 %, each of twenty"),
     Row("curve-scan", "three sums after each of them", scan=True),
     Row("curve-merge-compacted", "merge of 3 %, with a compaction after each fifth"),
     Row("curve-scan-compacted", "three sums after each of these", scan=True),
@@ -161,11 +162,10 @@ CURVE = (
 def curve(given: Round) -> None:
     bench = given.bench
     bench.everyone("source", view="rows_of_lineitem", path=str(given.data / "lineitem"))
-    rounds = 3 if bench.warming else 20
     for compacted, (merge, scanned) in enumerate((CURVE[:2], CURVE[2:4])):
         table = f"curve_{given.name}_{compacted}"
         bench.everyone("create", table, table_name=table, text="SELECT * FROM rows_of_lineitem")
-        for turn in range(rounds):
+        for turn in range(given.merges):
             text = f"(l_partkey * 31 + l_suppkey) % 33 = {turn}"
             bench.everyone("changes_of", table, view="changes", condition=text)
             bench.measure(merge, "merge", table, table_name=table, source="changes")

@@ -25,6 +25,10 @@ fastest. CPU is the time of all threads of a system, by which a busy machine is 
 extension is another engine, shown for comparison."""
 
 
+QUIET = 0.1
+"""How much of the cores others may take before the report warns of it."""
+
+
 def report(results: Results, reasons: Mapping[str, str], pictures: Mapping[str, str], command: str) -> str:
     """The whole page.
 
@@ -57,7 +61,11 @@ def report(results: Results, reasons: Mapping[str, str], pictures: Mapping[str, 
 
 
 def main_table(results: Results, keys: Iterable[str] = ("scan", "rows", "appends")) -> str:
-    """The table that README shows: medians only."""
+    """The table that README shows: medians, of CPU time where the machine was too busy for others."""
+    at = [results.conditions[key] for key in keys if key in results.conditions]
+    kind, unit = ("cpu", "CPU seconds") if busy(results) > QUIET else ("wall", "seconds")
+    scales = sorted({each.scale for each in at})
+    said = f"Medians of {unit}, TPC-H scale {', '.join(f'{scale:g}' for scale in scales)}, the least in bold:"
     systems = [name for name in (*PEERS, *OURS) if name in results.versions]
     lines = [
         "| work | " + " | ".join(TITLES[name] for name in systems) + " |",
@@ -65,12 +73,17 @@ def main_table(results: Results, keys: Iterable[str] = ("scan", "rows", "appends
     ]
     for key in keys:
         for row in GROUPS[key].rows:
-            medians = {name: results.median(row.key, name) for name in systems}
+            medians = {name: results.median(row.key, name, kind) for name in systems}
             known = [value for value in medians.values() if value is not None]
             if known:
                 cells = [_number(value, bold=value == min(known)) for value in medians.values()]
                 lines.append(f"| {row.title} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    return "\n".join([said, "", *lines])
+
+
+def busy(results: Results) -> float:
+    """How much of the cores others took, at worst."""
+    return max((at.others for at in results.conditions.values()), default=0.0)
 
 
 def table(results: Results, group: Group, kind: str = "wall") -> str:
@@ -159,8 +172,8 @@ def _circumstances(results: Results, groups: Mapping[str, Group]) -> list[str]:
                 f"| {group.title} | {at.date} | {at.scale:g} | {at.rounds} | {at.others:.0%} | {at.load:.1f} |"
             )
     parts.append("\n".join(lines))
-    worst = max((at.others for at in results.conditions.values()), default=0.0)
-    if worst > 0.1:
+    worst = busy(results)
+    if worst > QUIET:
         parts.append(
             f"The machine was not quiet: other programs took up to {worst:.0%} of its cores. Seconds are longer "
             "than they would be alone, and differ from turn to turn; trust ratios more than seconds, and CPU "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -39,16 +40,22 @@ class Worker:
 
     def ask(self, do: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """What the process answers; an error where it does not."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        try:
+        self.tell(do, arguments)
+        return self.answer()
+
+    def tell(self, do: str, arguments: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        # An answer that does not come says that the process ended.
+        with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(json.dumps({"do": do, "with": arguments}) + "\n")
             self.process.stdin.flush()
-            if not select.select([self.process.stdout], [], [], LIMIT)[0]:
-                self.process.kill()
-                return {"error": f"no answer within {LIMIT} s"}
-            line = self.process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
+
+    def answer(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], LIMIT)[0]:
+            self.process.kill()
+            return {"error": f"no answer within {LIMIT} s"}
+        line = self.process.stdout.readline()
         if not line:
             return {"error": f"its process ended; {self.folder / 'log'} says why"}
         answer: dict[str, Any] = json.loads(line)
@@ -85,9 +92,11 @@ class Bench:
         self.workers: dict[str, Worker] = {}
         self.without: set[tuple[str, str]] = set()
         """Systems and the tables that they could not bring to where the others are."""
-        for name in names:
-            worker = Worker(name, folder / name, cores, memory, jars)
-            answer = worker.ask("open", {})
+        started = [Worker(name, folder / name, cores, memory, jars) for name in names]
+        for worker in started:
+            worker.tell("open", {})
+        for worker in started:
+            name, answer = worker.name, worker.answer()
             if "given" in answer:
                 self.workers[name] = worker
                 results.versions[name] = answer["given"]
@@ -157,7 +166,9 @@ class Bench:
         compared = {name: rows for name, rows in given.items() if alike is None or name in alike}
         if len({json.dumps(rows) for rows in compared.values()}) > 1:
             raise SystemExit(f'The answers to "{row.title}" differ: {str(compared)[:2000]}')
-        if not self.warming:
+        if self.warming:
+            print(f"  {row.title}", flush=True)
+        else:
             taken = [
                 each for each in self.results.measurements if each.row == row.key and each.turn == self.turn
             ]

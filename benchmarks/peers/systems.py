@@ -14,9 +14,9 @@ from typing import Any
 
 from benchmarks.peers import jars, machine
 
-APPENDED_COLUMNS = "id BIGINT, who STRING, amount DOUBLE, at TIMESTAMP"
+APPENDED_COLUMNS = "id BIGINT, who STRING, amount DOUBLE, made TIMESTAMP"
 APPENDED_ROWS = (
-    "id, concat('customer ', id % 97) AS who, id / 7D AS amount, timestamp_seconds(1700000000 + id) AS at"
+    "id, concat('customer ', id % 97) AS who, id / 7D AS amount, timestamp_seconds(1700000000 + id) AS made"
 )
 CHANGED = "cast(l_quantity + 1 AS DECIMAL(15,2))"
 KEYS = ("l_orderkey", "l_linenumber")
