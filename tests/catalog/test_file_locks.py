@@ -7,6 +7,7 @@ from outside.
 from __future__ import annotations
 
 import gc
+import json
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duckdb
@@ -25,8 +26,20 @@ import ducklake_spark
 from ducklake_spark.catalog.file_lock import held
 from ducklake_spark.errors import CatalogConnectionError, DuckLakeError
 
+Insert = Callable[["Path | str", int], str]
+
 _LOCK = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
-_INSERT = "import sys, ducklake_spark as d; lake = d.attach(sys.argv[1]); lake['t'].insert([(int(sys.argv[2]),)]); lake.close()"
+_OTHER = textwrap.dedent("""
+    import json, sys, ducklake_spark
+    for line in sys.stdin:
+        location, value = json.loads(line)
+        try:
+            with ducklake_spark.attach(location) as lake:
+                lake["t"].insert([(value,)])
+            print(json.dumps(""), flush=True)
+        except ducklake_spark.DuckLakeError as error:
+            print(json.dumps(str(error)), flush=True)
+""")
 
 
 def is_locked(path: Path) -> bool:
@@ -36,12 +49,22 @@ def is_locked(path: Path) -> bool:
     return done.returncode != 0
 
 
-def insert_elsewhere(path: Path, value: int) -> str:
-    """Another process inserts a row; its error, if it has one."""
-    done = subprocess.run(
-        [sys.executable, "-c", _INSERT, f"ducklake:{path}", str(value)], capture_output=True, text=True
-    )
-    return done.stderr
+@pytest.fixture(scope="module")
+def insert_elsewhere() -> Iterator[Insert]:
+    """Another process attaches the lake, inserts a row and closes it; its error, if it has one."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _OTHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        said, answers = other.stdin, other.stdout
+        assert said is not None and answers is not None
+
+        def insert(path: Path | str, value: int) -> str:
+            print(json.dumps([f"ducklake:{path}", value]), file=said, flush=True)
+            return str(json.loads(answers.readline()))
+
+        yield insert
+        said.close()
+        assert other.wait() == 0
 
 
 def rows(lake: ducklake_spark.Lake) -> list[int]:
@@ -176,7 +199,7 @@ def test_the_lock_stays(act: Callable[[Path], None], path: Path) -> None:
         assert rows(lake) == [1]
 
 
-def test_a_cell_that_runs_twice_loses_no_rows_of_others(path: Path) -> None:
+def test_a_cell_that_runs_twice_loses_no_rows_of_others(path: Path, insert_elsewhere: Insert) -> None:
     lake = ducklake_spark.attach(f"ducklake:{path}")
     again = ducklake_spark.attach(f"ducklake:{path}")
     assert "is in use: a DuckDB file can be open in one process only" in insert_elsewhere(path, 1)
@@ -209,7 +232,7 @@ def test_a_copy_by_this_process_drops_the_lock_and_it_is_taken_again(path: Path,
 @pytest.mark.parametrize("look", ["insert", "read", "close"])
 @pytest.mark.parametrize("wrote_before", [True, False])
 def test_rows_of_another_process_are_not_overwritten(
-    wrote_before: bool, look: str, path: Path, tmp_path: Path
+    wrote_before: bool, look: str, path: Path, insert_elsewhere: Insert, tmp_path: Path
 ) -> None:
     lake = ducklake_spark.attach(f"ducklake:{path}")
     if wrote_before:
@@ -254,7 +277,7 @@ def test_a_file_that_another_process_has_open_is_not_written(path: Path, tmp_pat
     lake.close()
 
 
-def test_a_reader_notices_that_the_file_changed(path: Path, tmp_path: Path) -> None:
+def test_a_reader_notices_that_the_file_changed(path: Path, insert_elsewhere: Insert, tmp_path: Path) -> None:
     with ducklake_spark.attach(f"ducklake:{path}", read_only=True) as lake:
         assert lake.tables() == ["main.t"]
         shutil.copy(path, tmp_path / "copy.ducklake")
@@ -285,8 +308,11 @@ _FORK = textwrap.dedent("""
     lake.create_table("t", "i INT")
     lake["t"].insert([(1,)])
     table = lake["t"]
-    child = os.fork()
-    if child == 0:
+    for end in ("close", "exit"):
+        child = os.fork()
+        if child != 0:
+            assert os.waitpid(child, 0)[1] == 0
+            continue
         for act in (lambda: table.insert([(2,)]), lake.tables, lake.begin, lambda: lake.create_schema("s")):
             try:
                 act()
@@ -294,21 +320,19 @@ _FORK = textwrap.dedent("""
                 assert "forked" in str(error), error
             else:
                 print("a child used an inherited handle", flush=True)
-        if sys.argv[3] == "close":
+        if end == "close":
             lake.close()
         sys.exit(0)  # with all destructors
-    assert os.waitpid(child, 0)[1] == 0
     table.insert([(3,)])
     print(lake.version, flush=True)
     lake.close()
 """)
 
 
-@pytest.mark.parametrize("end", ["close", "exit"])
-def test_a_forked_child_neither_writes_nor_closes(end: str, location: str, tmp_path: Path) -> None:
+def test_a_forked_child_neither_writes_nor_closes(location: str, tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     done = subprocess.run(
-        [sys.executable, "-c", _FORK, location, data, end], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", _FORK, location, data], capture_output=True, text=True, timeout=60
     )
     # DuckDB 2 reports, to no harm, what the child leaves alone.
     said = [
@@ -346,7 +370,7 @@ def test_a_child_may_attach_for_itself(tmp_path: Path) -> None:
 # SQLite
 
 
-def test_a_sqlite_catalog_with_a_write_ahead_log(tmp_path: Path) -> None:
+def test_a_sqlite_catalog_with_a_write_ahead_log(insert_elsewhere: Insert, tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite"
     location = f"ducklake:sqlite:{path}"
     with ducklake_spark.attach(location, data_path=str(tmp_path / "data")) as lake:
@@ -358,8 +382,7 @@ def test_a_sqlite_catalog_with_a_write_ahead_log(tmp_path: Path) -> None:
     again = ducklake_spark.attach(location)
     lake["t"].insert([(1,)])
     again.close()
-    script = "import sys, ducklake_spark as d; lake = d.attach(sys.argv[1]); lake['t'].insert([(2,)]); lake.close()"
-    subprocess.run([sys.executable, "-c", script, location], check=True)
+    assert insert_elsewhere(f"sqlite:{path}", 2) == ""
     lake["t"].insert([(3,)])
     assert rows(lake) == [1, 2, 3]
     lake.close()
