@@ -6,7 +6,8 @@ that leaves something behind fails in one run of ten. Here a run that passed say
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 import pytest
@@ -59,7 +60,10 @@ SECONDS = {
     "format/test_streaming.py": 1,
     "interop/test_bucket_hash.py": 1,
 }
-"""About how long files take whose tests do not take a second each; from `--durations=0`."""
+"""About how long files take whose tests do not take a second each; anew:
+
+make test ARGS='--durations=0 --durations-min=0.01' | tee log; .venv/bin/python -m tests.schedule <log
+"""
 
 
 def shares(nodeids: Iterable[str], processes: int) -> dict[str, int]:
@@ -95,3 +99,25 @@ class FixedScheduling(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdis
 
     def _split_scope(self, nodeid: str) -> str:
         return f"share {self._shares[file_of(nodeid)]}"
+
+
+def figures(lines: Iterable[str]) -> dict[str, int]:
+    """What a run said, as SECONDS: files that took long, and those whose tests take much less than a second each."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    tests: defaultdict[str, set[str]] = defaultdict(set)
+    for line in lines:
+        if found := re.match(r"([\d.]+)s (?:setup|call|teardown) +tests/(\S+?)::(.*)", line):
+            seconds[found[2]] += float(found[1])
+            tests[found[2]].add(found[3])
+    return {
+        file: max(1, round(spent))
+        for file, spent in sorted(seconds.items(), key=lambda each: -each[1])
+        if spent >= 20 or 3 * spent < len(tests[file])
+    }
+
+
+if __name__ == "__main__":
+    import json
+    import sys
+
+    print(json.dumps(figures(sys.stdin), indent=4))
