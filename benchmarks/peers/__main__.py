@@ -25,7 +25,7 @@ from benchmarks.peers.runner import Bench
 ROOT = Path(__file__).parents[2]
 WARM = 0.01
 """The scale of the rounds that warm up."""
-PICTURED = ("scan", "rows", "appends", "tpch")
+PICTURED = ("scan", "rows", "appends", "tpch", "files")
 
 
 def main() -> None:
@@ -54,6 +54,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--scans", type=int, default=3, help="how often a scan is repeated within a round")
     parser.add_argument("--appends", type=int, default=60, help="appends of 500 rows in a round")
     parser.add_argument("--merges", type=int, default=20, help="merges of 3 %% in the group curve, up to 33")
+    parser.add_argument("--files", type=int, default=1000, help="files of the group files")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--memory", default="3g", help="of each driver")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "peers" / "results.json")
@@ -82,13 +83,16 @@ def measure(given: argparse.Namespace, work: Path, results: Results) -> None:
         bench.warming = True
         for number in range(given.warm):
             print(f"warming up, {number + 1} of {given.warm}", flush=True)
-            one_round(bench, given, Round(bench, small, -1 - number, 2, 5, 2), given.only)
+            one_round(bench, given, Round(bench, small, -1 - number, 2, 5, 2, 50), given.only)
         bench.warming = False
         for number in range(given.rounds):
             print(f"round {number + 1} of {given.rounds}", flush=True)
             some = [name for name in given.only if not number or not GROUPS[name].once]
             one_round(
-                bench, given, Round(bench, large, number, given.scans, given.appends, given.merges), some
+                bench,
+                given,
+                Round(bench, large, number, given.scans, given.appends, given.merges, given.files),
+                some,
             )
     finally:
         bench.close()
@@ -115,6 +119,7 @@ def one_round(bench: Bench, given: argparse.Namespace, current: Round, groups: l
             current.number + 1,
             round(share, 3),
             round(os.getloadavg()[1], 1),
+            given.warm,
         )
         bench.results.save(given.results)
     current.end()
@@ -125,16 +130,18 @@ def write(results: Results, target: Path) -> None:
     images = target.parent / "images"
     images.mkdir(parents=True, exist_ok=True)
     drawn: dict[str, str] = {}
+    # On a busy machine a picture of the clock would show whom it disturbed.
+    kind = "cpu" if report.busy(results) > report.QUIET else "wall"
     for name in PICTURED:
         rows = [row for row in GROUPS[name].rows if any(results.taken(row.key, system) for system in SYSTEMS)]
         if rows:
             drawn[name] = f"peers-{name}"
             for theme, colours in pictures.THEMES.items():
-                text = pictures.dots(results, GROUPS[name].title, rows, colours)
+                text = pictures.dots(results, GROUPS[name].title, rows, colours, kind)
                 (images / f"peers-{name}-{theme}.svg").write_text(text)
     if any(results.taken("curve-scan", system) for system in SYSTEMS):
         drawn["curve"] = "peers-curve"
-        series = {system: list(results.taken("curve-scan", system).values()) for system in SYSTEMS}
+        series = {system: list(results.taken("curve-scan", system, kind).values()) for system in SYSTEMS}
         for theme, colours in pictures.THEMES.items():
             text = pictures.lines(
                 "A scan after each of twenty merges", series, "scans, one after the other", colours

@@ -27,6 +27,7 @@ class Round:
     """How often a scan is repeated within a round."""
     appends: int
     merges: int
+    files: int
     lineitem: str = ""
     """The table of this round, once somebody asked for it."""
 
@@ -175,11 +176,38 @@ def curve(given: Round) -> None:
         bench.everyone("drop", table, table_name=table)
 
 
+FILES = (
+    Row("files-create", "write them"),
+    Row("files-one", "scan one, by its partition", scan=True),
+    Row("files-bounds", "scan one, by the bounds of another column", scan=True),
+    Row("files-all", "scan all", scan=True),
+)
+MEMORY = "memory of the driver with many files"
+
+
+def files(given: Round) -> None:
+    bench, table, number = given.bench, f"files_{given.name}", given.files
+    create, one, bounds, all_of_them = FILES
+    # Each file has its own range of row_number.
+    in_part = f"cast(floor(id / {number}) AS BIGINT)"
+    columns = f"id % {number} * 10 + {in_part} AS row_number, id AS value, id % {number} AS part"
+    text = f"SELECT {columns} FROM range({number * 10}) r(id)"
+    bench.measure(create, "create_partitioned", table, table_name=table, text=text, by="part")
+    given.query(one, table, f"SELECT count(*), sum(value) FROM {{}} WHERE part = {number // 2}")
+    given.query(
+        bounds, table, f"SELECT count(*), sum(value) FROM {{}} WHERE row_number = {number // 3 * 10 + 7}"
+    )
+    given.query(all_of_them, table, "SELECT count(*), sum(value) FROM {}")
+    bench.results.figures[MEMORY] = bench.everyone("memory_bytes", f"{table} memory")
+    bench.everyone("drop", table, table_name=table)
+
+
 GROUPS = {
     "scan": Group("Create and scan", (CREATE, *SCANS), scan),
     "rows": Group("Changes of rows", CHANGES, rows),
     "appends": Group("Small appends", APPENDS, appends),
     "tpch": Group("TPC-H", TPCH, tpch, "The 22 queries, one after the other."),
+    "files": Group("Many files", FILES, files, "One for each value of a partition, of ten rows each."),
     "curve": Group(
         "Twenty merges",
         CURVE,

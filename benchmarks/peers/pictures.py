@@ -32,10 +32,11 @@ THEMES = {
 WIDTH, LEFT, STEP, TOP = 860, 270, 26, 58
 
 
-def dots(results: Results, title: str, rows: Sequence[Row], theme: Theme) -> str:
-    """A line for each row, a dot for each system: seconds on a scale of powers of ten."""
+def dots(results: Results, title: str, rows: Sequence[Row], theme: Theme, kind: str = "wall") -> str:
+    """A line for each row, a dot for each system: seconds, of the clock or of CPU, on a scale of powers of ten."""
     found = {
-        row: {name: value for name in SYSTEMS if (value := results.median(row.key, name))} for row in rows
+        row: {name: value for name in SYSTEMS if (value := results.median(row.key, name, kind))}
+        for row in rows
     }
     found = {row: medians for row, medians in found.items() if medians}
     values = [value for medians in found.values() for value in medians.values()]
@@ -47,7 +48,8 @@ def dots(results: Results, title: str, rows: Sequence[Row], theme: Theme) -> str
 
     height = TOP + STEP * len(found) + 34
     bottom = height - 30
-    parts = [*_frame(title, height, theme), *_legend(systems, theme)]
+    shown_title = f"{title}, seconds of CPU" if kind == "cpu" else f"{title}, seconds"
+    parts = [*_frame(shown_title, height, theme), *_legend(systems, theme)]
     for mark in _marks(low, high):
         parts.append(_line(x(mark), TOP - 8, x(mark), bottom, theme.line))
         parts.append(_text(x(mark), height - 12, f"{mark:g} s", theme.text, "middle"))

@@ -47,7 +47,8 @@ class Conditions:
     others: float
     """How much of the cores other programs took meanwhile, 1 for all."""
     load: float
-    note: str = ""
+    warm: int = 0
+    """Rounds on small tables before, unmeasured."""
 
 
 @dataclass

@@ -54,6 +54,9 @@ class System:
     def create(self, table_name: str, text: str) -> None:
         raise NotImplementedError
 
+    def create_partitioned(self, table_name: str, text: str, by: str) -> None:
+        raise NotImplementedError
+
     def query(self, text: str, tables: list[str]) -> list[list[str]]:
         """A query that names tables, each in braces."""
         raise NotImplementedError
@@ -153,6 +156,9 @@ class SparkSystem(System):
 
     def create(self, table_name: str, text: str) -> None:
         self.spark.sql(f"CREATE TABLE {table_name} {self.using} AS {text}")
+
+    def create_partitioned(self, table_name: str, text: str, by: str) -> None:
+        self.spark.sql(f"CREATE TABLE {table_name} {self.using} PARTITIONED BY ({by}) AS {text}")
 
     def query(self, text: str, tables: list[str]) -> list[list[str]]:
         return answer_of(self.spark.sql(text.format(**{name: name for name in tables})).collect())
@@ -343,6 +349,9 @@ class OursByTable(OursBySql):
     def create(self, table_name: str, text: str) -> None:
         self.lake.create_table(table_name, self.spark.sql(text))
 
+    def create_partitioned(self, table_name: str, text: str, by: str) -> None:
+        self.lake.create_table(table_name, self.spark.sql(text), partitioned_by=[by])
+
     def query(self, text: str, tables: list[str]) -> list[list[str]]:
         for name in tables:
             self.lake.table(name).createOrReplaceTempView(name)
@@ -411,6 +420,11 @@ class DuckDB(System):
 
     def create(self, table_name: str, text: str) -> None:
         self.run(f"CREATE TABLE {table_name} AS {text}")
+
+    def create_partitioned(self, table_name: str, text: str, by: str) -> None:
+        self.run(f"CREATE TABLE {table_name} AS {text} LIMIT 0")
+        self.run(f"ALTER TABLE {table_name} SET PARTITIONED BY ({by})")
+        self.run(f"INSERT INTO {table_name} {text}")
 
     def query(self, text: str, tables: list[str]) -> list[list[str]]:
         return self.run(text.format(**{name: name for name in tables}))
