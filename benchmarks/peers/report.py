@@ -54,7 +54,7 @@ def report(results: Results, reasons: Mapping[str, str], pictures: Mapping[str, 
             held = {name: f"{held / 2**20:.0f} MB" for name, held in results.figures[MEMORY].items()}
             parts.append(
                 "Memory of JVM and Python after it: "
-                + ", ".join(f"{TITLES[n]} {h}" for n, h in held.items())
+                + "; ".join(f"{TITLES[n]} {h}" for n, h in held.items())
                 + "."
             )
         parts += [table(results, group), "CPU seconds:", table(results, group, "cpu")]
