@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
+import shlex
 import shutil
+import sys
 import tempfile
 import time
 from dataclasses import asdict
@@ -23,6 +25,9 @@ from benchmarks.peers.results import SYSTEMS, Conditions, Results
 from benchmarks.peers.runner import Bench
 
 ROOT = Path(__file__).parents[2]
+MAKE = "make bench-peers"
+COMMAND = "command"
+"""What was run last, among the figures."""
 WARM = 0.01
 """The scale of the rounds that warm up."""
 PICTURED = ("scan", "rows", "appends", "tpch", "files")
@@ -74,6 +79,7 @@ def arguments() -> argparse.Namespace:
 def measure(given: argparse.Namespace, work: Path, results: Results) -> None:
     """Runs the groups; what was known of them before is forgotten."""
     small, large = data.made(work / "data", WARM), data.made(work / "data", given.scale)
+    results.figures[COMMAND] = f"make bench-peers ARGS='{shlex.join(sys.argv[1:])}'" if sys.argv[1:] else MAKE
     results.machine = asdict(machine.Machine.here())
     for name in given.only:
         results.without_rows(row.key for row in GROUPS[name].rows)
@@ -148,7 +154,7 @@ def write(results: Results, target: Path) -> None:
             )
             (images / f"peers-curve-{theme}.svg").write_text(text)
     reasons = report.reasons_of((Path(__file__).parent / "reasons.txt").read_text())
-    target.write_text(report.report(results, reasons, drawn, "make bench-peers"))
+    target.write_text(report.report(results, reasons, drawn, results.figures.get(COMMAND, MAKE)))
 
 
 def write_readme(results: Results, readme: Path) -> None:
