@@ -41,6 +41,27 @@ def test_no_job_runs_for_inlined_rows(spark: SparkSession, tmp_path: Path) -> No
         ]
 
 
+def test_no_job_runs_for_rows_that_are_on_the_driver(spark: SparkSession, tmp_path: Path) -> None:
+    with ducklake_spark.attach(f"ducklake:{tmp_path}/m.ducklake", spark=spark) as lake:
+        lake.sql("CREATE TABLE t (id BIGINT, name STRING, at DATE, part STRUCT<a INT, b STRING>)")
+        values = ", ".join(f"({i}, 'n{i}', named_struct('a', {i}, 'b', NULL))" for i in range(500))
+        frame = spark.sql(
+            f"SELECT col1 AS id, col2 AS name, DATE'2026-01-01' AS at, col3 AS part FROM VALUES {values}"
+        )
+        spark.sparkContext.setJobGroup("here", "")
+        try:
+            lake["t"].insert(frame)
+            lake["t"].insert(frame.where("id < 0"))
+            lake.set_option("data_inlining_row_limit", 0)
+            lake["t"].insert(frame.where("id < 0"))
+        finally:
+            spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+        assert jobs_of(spark, "here") == 0
+        assert len(list(tmp_path.rglob("*.parquet"))) == 1
+        rows = lake.table("t").orderBy("id").collect()
+        assert [tuple(row) for row in rows] == [tuple(row) for row in frame.collect()]
+
+
 def test_a_random_value_is_drawn_once(spark: SparkSession, tmp_path: Path) -> None:
     """What is deleted and what is added must be of the same draw."""
     with ducklake_spark.attach(f"ducklake:{tmp_path}/m.ducklake", spark=spark) as lake:

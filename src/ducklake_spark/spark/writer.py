@@ -53,6 +53,12 @@ def to_arrow(frame: DataFrame) -> pa.Table:
     return frame.toArrow() if computed is None else _arrow_of(frame, computed)
 
 
+def arrow_here(frame: DataFrame) -> pa.Table | None:
+    """The rows, where they are on the driver already; None where a job must make them."""
+    computed = _computed(frame) if hasattr(frame, "_jdf") else None
+    return None if computed is None else _arrow_of(frame, computed)
+
+
 def _computed(frame: DataFrame) -> Any | None:
     """The plan of rows that Catalyst has computed on the driver; None where a job must do it.
 

@@ -147,6 +147,26 @@ _INTERVAL = spark_types.StructType(
 )
 
 
+NESTED = (
+    spark_types.ArrayType,
+    spark_types.MapType,
+    spark_types.StructType,
+    spark_types.UserDefinedType,
+    spark_types.VariantType,
+)
+"""Types of Spark whose values have parts."""
+_PLAIN = (spark_types.NumericType, spark_types.BooleanType)
+
+
+def is_carried_as_is(source: spark_types.DataType, target: DataType) -> bool:
+    """Whether a column surely travels as it is: each function of Spark that is asked for costs calls to the JVM."""
+    if isinstance(target, (List, Map, Struct)):
+        return False
+    return isinstance(source, spark_types.StringType) or (
+        isinstance(source, _PLAIN) and target.name != "varchar"
+    )
+
+
 def carried(
     column: Column, source: spark_types.DataType, target: DataType
 ) -> tuple[Column, spark_types.DataType]:

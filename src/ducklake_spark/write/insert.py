@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ducklake_spark.errors import InvalidInputError
-from ducklake_spark.spark.writer import max_rows, to_arrow
+from ducklake_spark.spark.writer import arrow_here, max_rows, to_arrow
 from ducklake_spark.write.encoders.encoding import require_level
-from ducklake_spark.write.expressions import carried, check_assignable, nullable
+from ducklake_spark.write.expressions import NESTED, carried, check_assignable, is_carried_as_is, nullable
 from ducklake_spark.write.files import write_frame, write_local
 from ducklake_spark.write.inline import rows_inlined
 from ducklake_spark.write.local import LocalRows, local_rows
 from ducklake_spark.write.target import Added, Target
-from ducklake_spark.write.values import column_positions, row_id_column, stored_values
+from ducklake_spark.write.values import Fields, column_positions, row_id_column, stored_values
 
 _ONE_TASK = 10_000
 """Rows that are surely no more than these are written by one task: a file each of several would be too small."""
@@ -52,26 +52,38 @@ def _insert_frame(target: Target, frame: DataFrame) -> Added:
         raise InvalidInputError(f'The DataFrame for table "{target.table.name}" has no columns.')
     positions = column_positions(target, fields)
     # By position: names may have dots in them, or differ by case only.
-    renamed = frame.toDF(*[f"c{i}" for i in range(len(fields))])
+    prepared = frame.toDF(*[f"c{i}" for i in range(len(fields))])
     targets = {position: column for column, position in positions.items()}
-    columns = []
+    columns: list[Column | str] = []
     for i, (name, part) in enumerate(fields):
-        column, travels = F.col(f"c{i}"), part
         if i in targets:
-            wanted = targets[i].data_type
-            check_assignable(part, wanted, f'"{target.table.name}.{targets[i].name}"')
-            column, travels = carried(column, part, wanted)
+            check_assignable(part, targets[i].data_type, f'"{target.table.name}.{targets[i].name}"')
+        if i not in targets or is_carried_as_is(part, targets[i].data_type):
+            columns.append(f"c{i}")
+            continue
+        column, travels = carried(F.col(f"c{i}"), part, targets[i].data_type)
         columns.append(column.alias(f"c{i}"))
         fields[i] = (name, travels)
-    prepared = renamed.select(*columns)
+    if any(not isinstance(column, str) for column in columns):
+        prepared = prepared.select(*columns)
     limit, known = target.inline_limit, max_rows(frame)
     if limit and 0 <= known <= limit:
-        # As if every part could be NULL: parts of a NULL struct are, whatever its type says, and Arrow refuses that.
-        loose = [F.col(f"c{i}").cast(nullable(part)).alias(f"c{i}") for i, (_, part) in enumerate(fields)]
-        local = to_arrow(prepared.select(*loose))
+        local = to_arrow(_loose(prepared, fields))
         if not local.num_rows:
             return None
         return rows_inlined(target, local, stored_values(target, fields), row_id_column(target, fields))
     if 0 <= known <= _ONE_TASK:
+        here = arrow_here(_loose(prepared, fields))
+        if here is not None:
+            return write_local(target, LocalRows(here, tuple(fields))) if here.num_rows else None
         prepared = prepared.coalesce(1)
     return write_frame(target, prepared, fields, limit)
+
+
+def _loose(prepared: DataFrame, fields: Fields) -> DataFrame:
+    """As if every part could be NULL: parts of a NULL struct are, whatever its type says, and Arrow refuses that."""
+    if not any(isinstance(part, NESTED) for _, part in fields):
+        return prepared
+    return prepared.select(
+        *(F.col(f"c{i}").cast(nullable(part)).alias(f"c{i}") for i, (_, part) in enumerate(fields))
+    )
