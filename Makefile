@@ -20,7 +20,7 @@ OR_NONE   = || [ $$? -eq 5 ]
 .DEFAULT_GOAL := help
 S3_JARS := build/s3-jars
 
-.PHONY: try-airflow s3-jars test-s3 browser lock release test-fast test-docs docs-serve bench-add-files bench-first bench-maintenance bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 lint format types docs bench-catalog clean
+.PHONY: try-airflow s3-jars test-s3 browser lock release test-fast test-docs docs-serve bench-add-files bench-duckdb bench-first bench-maintenance bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 lint format types docs bench-catalog clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -121,6 +121,9 @@ bench-add-files: venv java ## Measure how many existing files are added; smaller
 
 bench-rows: venv java ## Measure changes of rows; smaller: ARGS='--rows 600000 --times 1'
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/rows.py $(ARGS)
+
+bench-duckdb: venv java ## Measure expressions that DuckDB evaluates in the workers; smaller: ARGS='--rows 200000 --times 1'
+	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/duckdb_expressions.py $(ARGS)
 
 bench-first: venv java ## Measure README.md's first minute; more often: ARGS='--times 5'
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/first_minute.py $(ARGS)

@@ -13,6 +13,8 @@ import re
 import site
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +59,48 @@ def map_in_arrow(
         return jvm.map_in_arrow_on(sys.executable, frame, function, schema, _environment())
     mapped: DataFrame = frame.mapInArrow(function, schema)
     return mapped
+
+
+def has_scalars(spark: SparkSession) -> bool:
+    """Whether functions over arrays can be called in SQL: by a session with a JVM, of PySpark 4.1 and newer."""
+    return jvm.HAS_SCALARS and hasattr(spark, "_jsparkSession")
+
+
+@contextmanager
+def scalars(spark: SparkSession, functions: Iterable[Scalar]) -> Iterator[None]:
+    """Inside, Spark's SQL knows these functions; what is analyzed there goes on knowing them.
+
+    Raises:
+        WorkerError: The workers lack something that the functions need.
+    """
+    made: list[str] = []
+    try:
+        for each in functions:
+            require_workers(spark)
+            on = (sys.executable, _environment()) if _runs_here(spark) else None
+            jvm.register_scalar(spark, each.name, each.function, each.said, each.type, on)
+            made.append(each.name)
+        yield
+    finally:
+        for name in made:
+            jvm.drop_function(spark, name)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A function over Arrow's arrays.
+
+    Args:
+        name: Its name in SQL.
+        function: What workers run.
+        said: The name that plans show.
+        type: Spark's type of its answers.
+    """
+
+    name: str
+    function: Callable[..., pa.Array]
+    said: str
+    type: spark_types.DataType
 
 
 def arrow_schema(schema: spark_types.StructType) -> pa.Schema:

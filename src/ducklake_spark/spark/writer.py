@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
+from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
 _BATCH_BYTES = 64 << 20
@@ -184,6 +185,44 @@ def map_in_arrow_on(
         udf._judf_placeholder = _copied(udf._judf, func=function)
     rows = udf(*(frame[name] for name in frame.columns))
     return DataFrame(frame._jdf.mapInArrow(rows._jc, False, None), frame.sparkSession)
+
+
+HAS_SCALARS = hasattr(PythonEvalType, "SQL_SCALAR_ARROW_UDF")
+"""Whether this PySpark has scalar functions over Arrow's arrays: 4.1 is the first."""
+
+
+def register_scalar(
+    spark: SparkSession,
+    name: str,
+    function: Any,
+    said: str,
+    type_: Any,
+    on: tuple[str, Mapping[str, str]] | None,
+) -> None:
+    """Makes a function over arrays known to Spark's SQL.
+
+    Args:
+        spark: The session.
+        name: Its name in SQL.
+        function: What workers run.
+        said: The name that plans show.
+        type_: Spark's type of its answers.
+        on: The Python that runs it and its environment variables; None leaves that to Spark.
+    """
+    made = UserDefinedFunction(function, type_, evalType=PythonEvalType.SQL_SCALAR_ARROW_UDF, name=said)
+    java = made._judf
+    context = spark.sparkContext
+    if on is not None and (on[1] or context.pythonExec != on[0]):
+        variables = {**context.environment, **on[1]}
+        java = _copied(java, func=_copied(java.func(), pythonExec=on[0], envVars=variables))
+    session: Any = spark
+    session._jsparkSession.udf().registerPython(name, java)
+
+
+def drop_function(spark: SparkSession, name: str) -> None:
+    """Forgets such a function. Plans that call it go on doing so."""
+    session: Any = spark
+    session._jsparkSession.sessionState().catalog().dropTempFunction(name, True)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

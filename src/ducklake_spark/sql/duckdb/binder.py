@@ -69,28 +69,53 @@ def annotate(
         schemas: The columns of its tables, by the names that these have in the tree.
         declared: DuckDB's own types of columns, where they are known, by table and column.
     """
+    for node, kind in kinds(tree, schemas, declared, [node for node in tree.walk() if _is_wanted(node)]):
+        node.meta[TYPE] = kind
+    copies = _bound(tree, schemas, declared)
+    for call in tree.find_all(exp.Typeof):
+        name = _name_of_type(copies[id(call)])
+        if name is not None:
+            call.meta[TYPE] = name
+
+
+def kinds(
+    tree: exp.Expr,
+    schemas: Mapping[str, T.StructType],
+    declared: Mapping[str, Mapping[str, str]] | None,
+    nodes: Sequence[exp.Expr],
+) -> Iterator[tuple[exp.Expr, str]]:
+    """The types of nodes of a tree, as DuckDB writes them; those that it can bind.
+
+    Args:
+        tree: A query in DuckDB's dialect.
+        schemas: The columns of its tables, by the names that these have in the tree.
+        declared: DuckDB's own types of columns, where they are known, by table and column.
+        nodes: Expressions in it.
+    """
+    copies = _bound(tree, schemas, declared)
+    by_select: dict[int, tuple[exp.Expr | None, list[exp.Expr]]] = {}
+    for node in nodes:
+        select = copies[id(node)].find_ancestor(exp.Select)
+        by_select.setdefault(id(select), (select, []))[1].append(node)
+    for scope, own in by_select.values():
+        for node, kind in zip(own, _types(scope, [copies[id(node)] for node in own]), strict=True):
+            if kind is not None:
+                yield node, kind
+
+
+def _bound(
+    tree: exp.Expr, schemas: Mapping[str, T.StructType], declared: Mapping[str, Mapping[str, str]] | None
+) -> dict[int, exp.Expr]:
+    """The nodes of a copy of the tree by the ids of the originals; there tables are rows of the right types."""
     bound = tree.copy()
-    twins = {id(copied): node for node, copied in zip(tree.walk(), bound.walk(), strict=True)}
-    wanted = [node for node in bound.walk() if _is_wanted(node)]
-    calls = list(bound.find_all(exp.Typeof))
+    copies = {id(node): copied for node, copied in zip(tree.walk(), bound.walk(), strict=True)}
     for table in list(bound.find_all(exp.Table)):
         schema = schemas.get(table.name)
         if schema is not None and not table.args.get("db"):
             rows = sqlglot.parse_one(_empty(schema, (declared or {}).get(table.name, {})), read="duckdb")
             alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name))
             table.replace(exp.Subquery(this=rows, alias=alias, joins=table.args.get("joins")))
-    by_select: dict[int, tuple[exp.Expr | None, list[exp.Expr]]] = {}
-    for node in wanted:
-        select = node.find_ancestor(exp.Select)
-        by_select.setdefault(id(select), (select, []))[1].append(node)
-    for scope, nodes in by_select.values():
-        for node, kind in zip(nodes, _types(scope, nodes), strict=True):
-            if kind is not None:
-                twins[id(node)].meta[TYPE] = kind
-    for call in calls:
-        name = _name_of_type(call)
-        if name is not None:
-            twins[id(call)].meta[TYPE] = name
+    return copies
 
 
 def _is_wanted(node: exp.Expr) -> bool:

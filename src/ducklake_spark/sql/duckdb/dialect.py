@@ -25,6 +25,7 @@ from ducklake_spark.sql.duckdb.functions import (
     SKEWNESS,
     TEXTS,
     anonymous,
+    is_known,
     slice_of,
     spark,
     wrapped,
@@ -32,12 +33,24 @@ from ducklake_spark.sql.duckdb.functions import (
 from ducklake_spark.sql.duckdb.types import Types, is_integer
 
 Rule = Callable[[exp.Expr, Types], exp.Expr]
+PLACE = "ducklake_place"
+"""The key under which a node's meta has its number, so that copies of it can be told."""
+
+
+class UntranslatedError(InvalidInputError):
+    """An expression that Spark's SQL lacks; `place` is its number, where the tree has numbers."""
+
+    def __init__(self, message: str, place: int | None) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 def translate(
     tree: exp.Expr,
     schemas: Mapping[str, T.StructType] | None = None,
     declared: Mapping[str, Mapping[str, str]] | None = None,
+    *,
+    is_strict: bool = False,
 ) -> exp.Expr:
     """A tree that Spark's generator prints as SQL with DuckDB's meaning.
 
@@ -45,13 +58,15 @@ def translate(
         tree: A query or an expression in DuckDB's dialect; it is not changed.
         schemas: The columns of tables, by the names that they have in the tree.
         declared: DuckDB's own types of these columns, where they are known.
+        is_strict: Whether the nodes have their types and numbers already, and every function has to be known here.
 
     Raises:
         InvalidInputError: Something that Spark cannot do, by its name.
     """
     known = schemas or {}
-    tree = _plain(tree.copy())
-    duckdb_binder.annotate(tree, known, declared)
+    tree = plain_calls(tree.copy())
+    if not is_strict:
+        duckdb_binder.annotate(tree, known, declared)
     for bracket in tree.find_all(exp.Bracket):
         # sqlglot counts from 0 as soon as it reads; here lists begin with 1 until Spark's text is made.
         bracket.set("expressions", apply_index_offset(bracket.this, bracket.expressions, 1, dialect="duckdb"))
@@ -64,7 +79,12 @@ def translate(
     for node in nodes:
         types.of(node)
     for node in reversed(nodes):
-        made = _translated(node, types)
+        try:
+            made = _translated(node, types)
+        except InvalidInputError as error:
+            raise UntranslatedError(str(error), node.meta.get(PLACE)) from None
+        if is_strict:
+            _require_whole(node, made)
         if made is node:
             continue
         types.put(made, types.of(node))
@@ -75,7 +95,47 @@ def translate(
     return tree
 
 
-def _plain(tree: exp.Expr) -> exp.Expr:
+SAME = frozenset(
+    {"octet_length", "now", "map_values", "map_entries", "map_keys", "cardinality", "uuid", "random"}
+)
+"""Functions that sqlglot does not know, and that Spark has with DuckDB's answers."""
+WORKERS = "ducklake_duckdb_"
+"""How the names of functions begin that DuckDB answers in the workers."""
+
+
+_LIMITED = ("Spark cannot ", "The type is not known in time")
+"""How the errors begin that rules raise while Spark computes, where DuckDB would have an answer."""
+
+
+def _require_whole(node: exp.Expr, made: exp.Expr) -> None:
+    """Refuses what is no function of Spark's, and what has no answer for some values.
+
+    Raises:
+        UntranslatedError: It is for DuckDB.
+    """
+    place = node.meta.get(PLACE)
+    if isinstance(made, exp.Anonymous) and not _is_known(node, made):
+        raise UntranslatedError(f"Spark has no function {made.name}.", place)
+    if made is not node and place is not None:
+        for text in made.find_all(exp.Literal):
+            if text.is_string and text.name.startswith(_LIMITED):
+                raise UntranslatedError(text.name, place)
+
+
+def _is_known(node: exp.Expr, made: exp.Anonymous) -> bool:
+    if node.meta.get(PLACE) is None:
+        return True  # none of the user's
+    name = made.name.lower()
+    is_as_before = isinstance(node, exp.Anonymous) and node.name.lower() == name
+    return not is_as_before or name in SAME or name.startswith(WORKERS) or name in TEXTS
+
+
+def is_call_known(name: str) -> bool:
+    """Whether there is a rule for a function that sqlglot does not know."""
+    return name in _CALLS or is_known(name)
+
+
+def plain_calls(tree: exp.Expr) -> exp.Expr:
     """Functions as people write them: DuckDB prints some with their schema, as `main.sum(x)`."""
 
     def change(node: exp.Expr) -> exp.Expr:

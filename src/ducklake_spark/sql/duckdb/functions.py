@@ -348,3 +348,12 @@ _SPECIAL: Mapping[str, Callable[[list[exp.Expr], Types], exp.Expr | None]] = {
     "struct_keys": _struct_keys,
     "list_slice": _slice,
 }
+
+
+def is_known(name: str) -> bool:
+    """Whether there is a rule here for a function that sqlglot does not know."""
+    name = _SYNONYMS.get(name, name)
+    return name in _RULED or name in _VARIADIC or name in _SPECIAL
+
+
+_RULED = frozenset(name.split("/")[0] for name in TEXTS)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -15,8 +16,9 @@ from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import DuckLakeError, InvalidInputError
 from ducklake_spark.format.duckdb_library import arrow_table
 from ducklake_spark.format.types import fold
-from ducklake_spark.scan.projection.types import choices_of
-from ducklake_spark.sql.duckdb import one_task
+from ducklake_spark.scan.projection.types import TypeChoices, choices_of
+from ducklake_spark.spark.worker_functions import has_scalars
+from ducklake_spark.sql.duckdb import one_task, worker_expressions
 from ducklake_spark.sql.duckdb.values import is_alike, shown
 from ducklake_spark.sql.execute import local_duckdb, metadata
 from ducklake_spark.sql.execute.session import Session, session_of
@@ -164,13 +166,22 @@ class Asked:
     types: Mapping[str, Mapping[str, str]]
 
 
-def answered(lake: Lake, asked: Asked, by_spark: Callable[[], DataFrame], *, is_known: bool) -> DataFrame:
+def answered(
+    lake: Lake,
+    asked: Asked,
+    by_spark: Callable[[], DataFrame],
+    in_parts: Callable[[Sequence[str], bool], DataFrame],
+    *,
+    is_known: bool,
+) -> DataFrame:
     """The rows of a query.
 
     Args:
         lake: The lake in use.
         asked: The query.
         by_spark: Lets Spark answer.
+        in_parts: Lets Spark answer, and DuckDB in the workers what Spark cannot; with settings for DuckDB, and
+            whether it gets every scalar function.
         is_known: Whether every table of the query is among its DataFrames.
     """
     if not is_known:
@@ -188,38 +199,55 @@ def answered(lake: Lake, asked: Asked, by_spark: Callable[[], DataFrame], *, is_
         columns = one_task.described(question)
     except (InvalidInputError, *ODD_TREES):
         return by_spark()  # with functions that only Spark has, or an error that names the user's own words
-    if any(name in session.settings for name in _KEPT) or not _is_for_spark(asked):
+    can_part = has_scalars(lake.spark)
+    if any(name in session.settings for name in _KEPT) or not _is_for_spark(asked, can_part=can_part):
         return remember(one_task.answered(lake.spark, question), columns)
-    try:
-        made = by_spark()
-    except DuckLakeError:
-        return remember(one_task.answered(lake.spark, question), columns)
-    choices = choices_of(lake.spark)
-    alike = len(columns) == len(made.columns) and all(
+    ways: list[Callable[[], DataFrame]] = [by_spark]
+    if can_part:
+        settings = settings_of(session)
+        ways = [partial(in_parts, settings, False), partial(in_parts, settings, True)]
+    for way in ways:
+        try:
+            made = way()
+        except (DuckLakeError, *ODD_TREES):
+            continue
+        if _is_as_described(made, columns, choices_of(lake.spark)):
+            return remember(made, columns)
+    return remember(one_task.answered(lake.spark, question), columns)
+
+
+def _is_as_described(made: DataFrame, columns: Sequence[tuple[str, str]], choices: TypeChoices) -> bool:
+    return len(columns) == len(made.columns) and all(
         is_alike(field.dataType, shown("c", kind, choices).type)
         for field, (_, kind) in zip(made.schema.fields, columns, strict=True)
     )
-    return remember(made if alike else one_task.answered(lake.spark, question), columns)
 
 
-_OWN = frozenset(
-    {"hash", "stats", "histogram", "approx_quantile", "bar", "json_structure", "create_sort_key"}
-)
-"""Functions that Spark answers, too, with other values."""
+_OWN_AGGREGATES = frozenset({"histogram", "approx_quantile", "stats"})
+"""Aggregates that Spark answers, too, with other values."""
 _ODD = re.compile(r"TIMESTAMP_NS|INTERVAL|GEOMETRY|VARIANT|TIME\b(?! ZONE)|TIMETZ|TIME_NS|TIME WITH|HUGEINT")
 """Types that Spark shows as others: only as they are can it have them in an answer."""
 
 
-def _is_for_spark(asked: Asked) -> bool:
-    """Whether Spark may try; what it cannot do it says, and this is about what it would do otherwise."""
+def _is_for_spark(asked: Asked, *, can_part: bool) -> bool:
+    """Whether Spark may try; what it cannot do it says, and this is about what it would do otherwise.
+
+    Where parts of a query can be DuckDB's, only what is no part of one is looked for.
+    """
     tree = asked.tree
     if tree.find(exp.Summarize, exp.PositionalColumn, exp.ApproxDistinct):
         return False
     odd = {fold(name) for types in asked.types.values() for name, kind in types.items() if _ODD.search(kind)}
     for node in tree.walk():
         if isinstance(node, exp.Column) and fold(node.name) in odd and not _is_plain(node):
+            around = node.parent
+            if not can_part or isinstance(
+                around, (exp.AggFunc, exp.Ordered, exp.Group, exp.Window, exp.Distinct)
+            ):
+                return False
+        if isinstance(node, exp.Anonymous) and node.name.lower() in _OWN_AGGREGATES:
             return False
-        if isinstance(node, exp.Anonymous) and node.name.lower() in _OWN:
+        if not can_part and worker_expressions.is_other(node):
             return False
         if isinstance(node, exp.Columns) and (odd or node.find_ancestor(exp.Typeof)):
             return False

@@ -8,15 +8,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyspark.sql.types as T
 import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from ducklake_spark.errors import DuckLakeError, InvalidInputError, shortened
+from ducklake_spark.scan.projection.types import choices_of
 from ducklake_spark.spark.errors import cause_of, condition_of, quiet, user_error
+from ducklake_spark.spark.worker_functions import Scalar, arrow_schema, scalars
 from ducklake_spark.sql.duckdb import pivot as duckdb_pivot
 from ducklake_spark.sql.duckdb import select as duckdb_select
-from ducklake_spark.sql.duckdb.dialect import translate
+from ducklake_spark.sql.duckdb import worker_expressions
+from ducklake_spark.sql.duckdb.dialect import UntranslatedError, translate
 from ducklake_spark.sql.execute import duckdb_queries, functions
 from ducklake_spark.sql.execute.constants import Constants
 from ducklake_spark.sql.parser.grammar_queries import ODD_TREES, QUERY_DIALECTS, first_line, parse_query_text
@@ -25,6 +29,7 @@ from ducklake_spark.sql.parser.texts import Spliced, splice
 from ducklake_spark.sql.resolve.names import NameResolver
 from ducklake_spark.sql.resolve.rewrite import Rewriter, Rewritten
 from ducklake_spark.sql.resolve.substitution import as_written
+from ducklake_spark.workers.duckdb_expression import DuckDBExpression
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -121,8 +126,25 @@ def _run_duckdb(
         prepared = Prepared(resolver, Spliced(made, made), done.frames, args, done.unknown)
         return run_prepared(resolver.lake.spark, prepared)
 
+    def in_parts(settings: Sequence[str], every_call: bool) -> DataFrame:
+        spark = resolver.lake.spark
+        schemas = {name: frame.schema for name, frame in done.frames.items()}
+        made, parts = worker_expressions.translated(
+            rewriter.tree, schemas, done.types, choices_of(spark), every_call=every_call
+        )
+        text = _spark_text(made)
+        prepared = Prepared(resolver, Spliced(text, text), done.frames, args, done.unknown)
+        with scalars(spark, (_scalar(part, settings) for part in parts)):
+            return run_prepared(spark, prepared)
+
     asked = duckdb_queries.Asked(plain, own or plain.sql("duckdb"), done.frames, done.types)
-    return duckdb_queries.answered(resolver.lake, asked, by_spark, is_known=not done.unknown)
+    return duckdb_queries.answered(resolver.lake, asked, by_spark, in_parts, is_known=not done.unknown)
+
+
+def _scalar(part: worker_expressions.Part, settings: Sequence[str]) -> Scalar:
+    schema = arrow_schema(T.StructType([T.StructField("r", part.type)]))
+    expression = DuckDBExpression(tuple(settings), part.sql, schema.field(0).type)
+    return Scalar(part.name, expression, part.said, part.type)
 
 
 def _own_text(rewriter: Rewriter, done: Rewritten, tree: exp.Expr) -> str | None:
@@ -249,12 +271,17 @@ def spark_sql(
     """
     schemas = {name: frame.schema for name, frame in (frames or {}).items()} if dialect == "duckdb" else {}
     try:
-        made = translate(tree, schemas, types) if dialect == "duckdb" else tree
-        return made.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
+        return _spark_text(translate(tree, schemas, types) if dialect == "duckdb" else tree)
+    except UntranslatedError as error:
+        raise InvalidInputError(str(error)) from None
     except DuckLakeError:
         raise
     except ODD_TREES as error:
         raise InvalidInputError(f"Cannot be said in Spark's SQL: {first_line(error)}") from error
+
+
+def _spark_text(tree: exp.Expr) -> str:
+    return tree.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
 
 
 def _number_markers(tree: exp.Expr, text: str | None, dialect: str) -> list[int]:

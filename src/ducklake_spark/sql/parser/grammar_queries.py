@@ -86,7 +86,11 @@ class LakeDuckDB(DuckDB):
         pass
 
     class Parser(QueryGrammar, DuckDBParser):
-        FUNC_TOKENS = {*DuckDBParser.FUNC_TOKENS, TokenType.SETTINGS}  # noqa: RUF012
+        FUNC_TOKENS = {*DuckDBParser.FUNC_TOKENS, TokenType.SETTINGS, TokenType.APPLY}  # noqa: RUF012
+        # DuckDB's reduce() does not need an initial value, and apply() is a function of lists.
+        FUNCTIONS = {  # noqa: RUF012
+            name: make for name, make in DuckDBParser.FUNCTIONS.items() if name not in ("REDUCE", "APPLY")
+        }
         RANGE_PARSERS = {  # noqa: RUF012
             **DuckDBParser.RANGE_PARSERS,
             # `~` compares the whole text, which is what sqlglot has this node for.
