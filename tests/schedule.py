@@ -44,6 +44,7 @@ SECONDS = {
     "cli/test_shell.py": 40,
     "concurrency/test_conflicts.py": 37,
     "engine/test_streaming_source.py": 33,
+    "sql/test_worker_expressions.py": 30,
     "interop/test_sequences.py": 32,
     "concurrency/test_conflict_table.py": 30,
     "faults/test_lost_connections.py": 28,
