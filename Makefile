@@ -20,7 +20,7 @@ OR_NONE   = || [ $$? -eq 5 ]
 .DEFAULT_GOAL := help
 S3_JARS := build/s3-jars
 
-.PHONY: try-airflow s3-jars test-s3 browser lock release test-fast test-docs docs-serve bench-add-files bench-duckdb bench-first bench-maintenance bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 lint format types docs bench-catalog clean
+.PHONY: venv-oldest try-airflow s3-jars test-s3 browser lock release test-fast test-docs docs-serve bench-add-files bench-duckdb bench-first bench-maintenance bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 lint format types docs bench-catalog clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -30,10 +30,13 @@ venv: $(VENV)/.stamp ## Make .venv with the package and its development tools
 	@:
 
 $(VENV)/.stamp: pyproject.toml requirements-dev.lock
-	@scripts/venv $(VENV)
+	@scripts/venv $(VENV) dev,docs
 
 $(OLDEST)/.stamp: pyproject.toml requirements-dev.lock
-	@scripts/venv $(OLDEST) 'pyspark==4.0.2'
+	@scripts/venv $(OLDEST) dev 'pyspark==4.0.2'
+
+venv-oldest: $(OLDEST)/.stamp ## Make .venvs/pyspark-4.0 with the oldest PySpark
+	@:
 
 $(DUCKDB2)/.stamp: $(VENV)/.stamp
 	@scripts/venv-duckdb $(DUCKDB2) $(VENV) '==2.0.*'
@@ -55,9 +58,9 @@ demo: venv java $(if $(findstring --s3,$(ARGS)),s3-jars) ## Run examples/demo.py
 
 test: venv java servers browser ## Run all tests and examples on the newest PySpark
 	$(call PYTEST,$(VENV)) -n $(JOBS) $(BY_FILE) --ignore tests/test_docs.py --ignore tests/s3 $(ARGS)
-	@$(MAKE) --no-print-directory test-s3 test-docs
+	@$(MAKE) --no-print-directory -j 2 test-s3 test-docs
 
-# In a process of its own: Spark must know the jars when it starts.
+# In a process of its own, beside that of the examples: Spark must know the jars when it starts.
 test-s3: venv java s3-jars ## Run the tests on S3, played by a server on this machine
 	$(call PYTEST,$(VENV)) tests/s3 $(ARGS) $(OR_NONE)
 
@@ -96,7 +99,6 @@ types: venv ## Check types
 	$(BIN)/mypy
 
 docs: venv ## Build the documentation site into build/site; a broken link fails
-	@$(BIN)/python -m pip install --disable-pip-version-check -q -c requirements-dev.lock -e '.[dev,docs]'
 	$(BIN)/python scripts/site/references.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
@@ -133,7 +135,7 @@ bench-maintenance: venv java ## Measure compaction; smaller: ARGS='--rows 600000
 
 # The newest PySpark for which both Delta and Iceberg have jars (benchmarks/peers/jars.py), in an environment of its own.
 $(PEERS)/.stamp: pyproject.toml requirements-dev.lock
-	@scripts/venv $(PEERS) 'pyspark==4.1.4' duckdb-extension-tpch
+	@scripts/venv $(PEERS) dev 'pyspark==4.1.4' duckdb-extension-tpch
 
 bench-peers: $(PEERS)/.stamp java ## Measure beside Delta and Iceberg; smaller: ARGS='--only scan,rows --scale 0.1 --rounds 3'
 	@$(call SPARK_ENV,$(PEERS)) $(PEERS)/bin/python -m benchmarks.peers $(ARGS)
