@@ -143,7 +143,7 @@ def comparable(name: str, type_: str) -> str:
         days = f"datepart('day', {column})"
         return f"CASE WHEN {column} IS NOT NULL THEN {{'months': {months}, 'days': {days}, 'micros': {micros}}} END"
     if type_ == "VARIANT":
-        return f"CAST({column} AS JSON)"
+        return f"CASE WHEN {column} IS NOT NULL THEN CAST({column} AS JSON) END"
     return column
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 INLINED_ROW_ID = "__ducklake_row_id"
 INLINED_SNAPSHOT_ID = "__ducklake_snapshot_id"
+_PARTS = 'STRUCT(metadata BLOB, "value" BLOB)'
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,9 @@ def text_sql(column: ColumnDef, kind: str) -> str:
     if _is_bytes(column, kind):
         return name
     if kind == "duckdb" and column.type == "variant":
-        return f"CAST(CAST({name} AS JSON) AS VARCHAR)"
+        # Each of its values keeps its type, which JSON would not tell.
+        parts = f"CAST(variant_to_parquet_variant({name}) AS {_PARTS})"
+        return f"CASE WHEN {name} IS NOT NULL THEN ({parts}).metadata || ({parts}).value END"
     if kind == "duckdb" and column.type == "timestamptz":
         # With a zone DuckDB prints through ICU, which counts in doubles and rounds far years.
         exact = f"CAST(make_timestamp(epoch_us({name})) AS VARCHAR) || '+00'"
@@ -113,9 +116,7 @@ def decode(
     ]
     for index, column in enumerate(stored, 2):
         values = [row[index] for row in rows]
-        if column.type == "blob" or any(
-            column.type == "variant" and isinstance(value, bytes) for value in values
-        ):
+        if column.type in ("blob", "variant"):
             arrays.append(pyarrow.array([None if v is None else bytes(v) for v in values], pyarrow.binary()))
         else:
             arrays.append(pyarrow.array([text_of(value) for value in values], pyarrow.string()))
@@ -125,8 +126,9 @@ def decode(
     for number, column in enumerate(columns):
         index, then = by_id.get(column.column_id, (-1, None))
         source = f"c{index}"
-        if index >= 0 and stored[index].type == "variant" and pyarrow.types.is_binary(arrays[index + 2].type):
-            source = f"CAST(variant_bytes_to_variant({source}) AS JSON)"  # rows that are not committed yet
+        if column.type == "variant":
+            made.append(f"{_variant_parts(None if index < 0 else source)} AS u{number}")
+            continue
         sql = (
             default_sql(column, choices)
             if then is None
@@ -143,6 +145,14 @@ def decode(
             raise CatalogError(
                 f'The inlined rows in "{table.table_name}" cannot be read: {str(error).splitlines()[0]}'
             ) from error
+
+
+def _variant_parts(source: str | None) -> str:
+    """SQL for the two parts of a variant, which is given by both as one."""
+    if source is None:
+        return f"CAST(NULL AS {_PARTS})"
+    made = f"variant_to_parquet_variant(variant_bytes_to_variant({source}))"
+    return f"CASE WHEN {source} IS NOT NULL THEN CAST({made} AS {_PARTS}) END"
 
 
 def _has_variants(node: ColumnDef) -> bool:
@@ -277,8 +287,12 @@ def frame_of(
     spark: SparkSession, table: pyarrow.Table, columns: Sequence[ColumnDef], choices: TypeChoices
 ) -> DataFrame:
     """The decoded rows as a DataFrame in the user's types."""
+    variants = [i for i, column in enumerate(columns) if column.type == "variant"]
     carried = [
-        spark_types.StructField(f"u{i}", carried_type(column, choices)) for i, column in enumerate(columns)
+        spark_types.StructField(
+            f"u{i}", spark_types.VariantType() if i in variants else carried_type(column, choices)
+        )
+        for i, column in enumerate(columns)
     ]
     schema = spark_types.StructType(
         [
@@ -287,9 +301,25 @@ def frame_of(
             spark_types.StructField("s", spark_types.LongType()),
         ]
     )
+    for place in variants:
+        table = table.set_column(place, f"u{place}", _as_variants(table.column(place)))
     frame = spark.createDataFrame(table, schema=schema)
-    made = [to_user(F.col(f"u{i}"), column, choices).alias(column.name) for i, column in enumerate(columns)]
+    made = [
+        (F.col(f"u{i}") if i in variants else to_user(F.col(f"u{i}"), column, choices)).alias(column.name)
+        for i, column in enumerate(columns)
+    ]
     return frame.select(*made, F.col("r").alias(INLINED_ROW_ID), F.col("s").alias(INLINED_SNAPSHOT_ID))
+
+
+def _as_variants(parts: pyarrow.ChunkedArray) -> pyarrow.Array:
+    """Variants as Spark has them in Arrow, of their two parts."""
+    import pyarrow
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    whole = pyarrow.concat_arrays(parts.chunks) if parts.num_chunks else pyarrow.array([], parts.type)
+    kind = to_arrow_type(spark_types.VariantType())
+    given = [whole.field(field.name).cast(field.type).fill_null(b"") for field in kind]
+    return pyarrow.StructArray.from_arrays(given, fields=list(kind), mask=whole.is_null())
 
 
 def carried_type(node: ColumnDef, choices: TypeChoices) -> spark_types.DataType:

@@ -24,3 +24,7 @@ UPDATE v SET v = {'a': 'x', 'b': ['y']} WHERE id = 2;
 SELECT id, v::VARCHAR, variant_typeof(v) FROM v ORDER BY id;
 SELECT loaded FROM duckdb_extensions() WHERE extension_name = 'ducklake';
 CALL pragma_table_info('kinds');
+CREATE TABLE kept(v VARIANT);
+INSERT INTO kept VALUES (42), (DATE '2020-01-01'::VARIANT), (99999999999), ({'a': 1::TINYINT}), (NULL), ('x');
+SELECT variant_typeof(v) FROM kept;
+SELECT v::VARCHAR FROM kept;
