@@ -381,6 +381,8 @@ def _require_plain(root: exp.Expr) -> None:
         name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
         if (name and name in _listed()[2]) or isinstance(node, (exp.Rand, exp.Uuid)):
             raise NotSeparableError(f"{name}() answers differently each time.")
+        if name == "alias":
+            raise NotSeparableError("alias() is about the column as the user's text names it.")
 
 
 def _is_of_table(tree: exp.Expr, node: exp.Expr, schemas: Mapping[str, T.StructType]) -> bool:
