@@ -20,7 +20,7 @@ OR_NONE   = || [ $$? -eq 5 ]
 .DEFAULT_GOAL := help
 S3_JARS := build/s3-jars
 
-.PHONY: venv-oldest try-airflow s3-jars test-s3 browser lock release test-fast test-docs docs-serve bench-add-files bench-duckdb bench-first bench-maintenance bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 lint format types docs bench-catalog clean
+.PHONY: venv-oldest try-airflow s3-jars test-s3 browser lock release test-fast test-docs docs-serve bench-add-files bench-duckdb bench-first bench-maintenance bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 test-duckdb2-quick lint format types docs bench-catalog clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -84,6 +84,10 @@ DUCKDB2_TESTS := tests/format $(addprefix tests/catalog/test_,create.py duckdb_r
 test-duckdb2: $(DUCKDB2)/.stamp java ## Run the tests of what DuckDB does for us on DuckDB 2
 	DUCKLAKE_SPARK_ORACLE_PYTHON="$(abspath $(VENV))/bin/python" $(call PYTEST,$(DUCKDB2)) -n $(JOBS) $(BY_FILE) \
 		-k 'not postgres and not mysql' $(DUCKDB2_TESTS) $(ARGS) $(OR_NONE)
+
+DUCKDB2_QUICK := $(addprefix tests/catalog/test_,create.py duckdb_releases.py format_1_1.py) tests/write/test_inlined_changes.py tests/interop/test_scan_types.py::test_variant_and_geometry
+test-duckdb2-quick: ## Run the quick ones of them
+	@$(MAKE) --no-print-directory test-duckdb2 DUCKDB2_TESTS='$(DUCKDB2_QUICK)'
 
 lint: venv ## Check style, format, types, and which room knows which
 	$(BIN)/ruff check .

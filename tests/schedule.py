@@ -28,6 +28,7 @@ SECONDS = {
     "interop/test_parity.py": 91,
     "concurrency/test_retries.py": 81,
     "catalog/test_file_locks.py": 70,
+    "api/test_storage_options.py": 15,
     "interop/test_encoder_twins.py": 62,
     "interop/test_scan_evolution.py": 61,
     "catalog/test_bad_input.py": 59,

@@ -140,9 +140,15 @@ def shortened(text: str, longest: int = 200) -> str:
     return line if len(line) <= longest else line[: longest - 3] + "..."
 
 
+_WITH_SECRETS = re.compile(r"^\s*ATTACH\b|\b(?:STORAGE_OPTIONS|METADATA_PARAMETERS|SECRET)\b", re.IGNORECASE)
+
+
 def add_statement(error: DuckLakeError, text: str, label: str = "The statement is:") -> None:
-    """Lets an error say of which statement it is, as far as there is room."""
+    """Lets an error say of which statement it is, as far as there is room. What may hold secrets is cut before them."""
     said = str(error)
+    if _WITH_SECRETS.search(text):
+        shown = re.split(r"['\"$({=]", text, maxsplit=1)[0]
+        text = text if shown == text else f"{shown.strip()} ..."
     error.args = (f"{said} {label} {shortened(text, max(40, min(200, 380 - len(said) - len(label))))}",)
 
 

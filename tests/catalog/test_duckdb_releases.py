@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import duckdb
@@ -9,7 +10,7 @@ import pytest
 
 import ducklake_spark
 from ducklake_spark.engine.scope import scope_of
-from tests.interop.oracle import Oracle
+from tests.interop.oracle import Oracle, literal
 
 
 def storage_version(oracle: Oracle, path: Path) -> str:
@@ -57,11 +58,33 @@ def test_a_file_that_exists_is_not_upgraded(oracle: Oracle, tmp_path: Path, vers
     assert oracle.execute("FROM t") == [(1,), (2,), (3,)]
 
 
-@pytest.mark.skipif(duckdb.__version__ < "2", reason="there is httpfs for DuckDB 1.5")
+ON_DUCKDB_2 = pytest.mark.skipif(duckdb.__version__ < "2", reason="there is httpfs for DuckDB 1.5")
+
+
+@ON_DUCKDB_2
 def test_an_encrypted_lake_without_httpfs_says_so(tmp_path: Path) -> None:
     with ducklake_spark.attach(f"ducklake:{tmp_path}/lake.ducklake", encrypted=True) as lake:
         lake.create_table("t", {"i": "int"})
         lake["t"].set_option("data_inlining_row_limit", 0)
-        with pytest.raises(ducklake_spark.errors.DuckLakeError, match="httpfs"):
+        needed = rf"the DuckDB {duckdb.__version__} of .* which takes a DuckDB 1\.5"
+        with pytest.raises(ducklake_spark.errors.WorkerError, match=needed):
             lake["t"].insert([(1,)])
         assert scope_of(lake).store.query("SELECT count(*) FROM ducklake_data_file") == [(0,)]
+
+
+@ON_DUCKDB_2
+def test_encrypted_files_of_duckdb_1_5_are_read(oracle: Oracle, tmp_path: Path) -> None:
+    spec = importlib.util.find_spec("duckdb_extension_httpfs")
+    assert spec is not None and spec.origin is not None
+    [file] = Path(spec.origin).parent.glob("extensions/v1.5.*/httpfs.duckdb_extension")
+    oracle.execute(f"LOAD {literal(file)}")
+    uri = f"ducklake:{tmp_path}/lake.ducklake"
+    oracle.attach(uri, encrypted=True, data_inlining_row_limit=0)
+    oracle.execute("CREATE TABLE t AS SELECT i::INTEGER AS i, {'a': [i]} AS s FROM range(3) r(i)")
+    oracle.execute("DELETE FROM t WHERE i = 1")
+    oracle.detach()
+    with ducklake_spark.attach(uri) as lake:
+        assert [tuple(row) for row in lake.sql("SELECT i, s.a[0] FROM t ORDER BY i").collect()] == [
+            (0, 0),
+            (2, 2),
+        ]

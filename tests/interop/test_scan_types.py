@@ -151,6 +151,9 @@ def test_variant_and_geometry(make_lake: MakeLake) -> None:
         "INSERT INTO g VALUES ('POINT(1 2)'::GEOMETRY), (NULL)",
     )
     assert lake.check("t") > 100
+    assert [
+        tuple(row) for row in lake.read("t", 2).selectExpr("count(v)", "count_if(v IS NULL)").collect()
+    ] == [(2, 1)]
     frame = lake.read("g")
     made = frame.selectExpr("hex(st_asbinary(g)) AS g") if "geometry" in frame.schema.simpleString() else None
     made = made if made is not None else frame.selectExpr("hex(g) AS g")

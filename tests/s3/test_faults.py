@@ -77,6 +77,20 @@ def test_throttled_and_broken_requests_are_tried_again(
     assert stored(store, bucket) == files(lake)
 
 
+def test_a_refused_read_says_who_refused(lake: Any, store: Store) -> None:
+    for fault, said in (
+        (denied("GET", "main/t/"), "The store refused it"),
+        (throttled("GET", 1000), "The store did not answer"),
+    ):
+        with (
+            store.failing(fault),
+            pytest.raises(FileError, match=f"cannot be read: .*main/t/.*{said}") as caught,
+        ):
+            lake.table("t").collect()
+        assert "Restore" not in str(caught.value)
+    assert lake.table("t").count() == 100
+
+
 def test_a_refused_cleanup_is_done_later(lake: Any, store: Store, bucket: str, spark: Any) -> None:
     lake["t"].insert(spark.range(200, 210))
     lake.merge_adjacent_files("t")

@@ -32,7 +32,7 @@ def configure(
     Args:
         builder: `SparkSession.builder`, with what else it is to have.
         catalogs: By the catalog's name the attach string, or a dict of the parameters of `attach()` with `uri` for the
-            attach string. The settings `spark.sql.catalog.NAME.*` show them, without passwords.
+            attach string. The settings `spark.sql.catalog.NAME.*` show them, without passwords and `storage_options`.
 
     Returns:
         The builder; its `getOrCreate()` attaches the lakes.
@@ -71,7 +71,8 @@ def _parameters(name: str, value: Any) -> dict[str, Any]:
 
 def _shown(parameters: Mapping[str, Any]) -> dict[str, str]:
     """The parameters as settings, which Spark shows to everybody: nothing of a connection but where it goes."""
-    shown = {key: str(value) for key, value in parameters.items() if not key.startswith("meta")}
+    hidden = ("meta", "storage_options")
+    shown = {key: str(value) for key, value in parameters.items() if not key.startswith(hidden)}
     shown.pop("name")
     return {**shown, "uri": parse_location(attach_string(parameters["uri"])).display}
 

@@ -46,6 +46,8 @@ _NUMBERS = (
     "statement_retries",
 )
 _TEXTS = ("data_path", "metadata_schema", "metadata_catalog", "metadata_path")
+_STORAGE = "storage_"
+"""Stands before the names of `storage_options`, as `meta_` before those of the catalog's connection."""
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -57,7 +59,7 @@ class GivenOptions:
         self._what = what
         names = {name.lower() for name in known} | {*_FLAGS, *_NUMBERS, *_TEXTS, *_OF_SPARK}
         for key in self._given:
-            if key not in names and not key.startswith("meta_"):
+            if key not in names and not key.startswith(("meta_", _STORAGE)):
                 near = did_you_mean(key, [*known, *_TEXTS, *_FLAGS, *_NUMBERS])
                 raise InvalidInputError(
                     f'format("ducklake") has no option "{key}" for {what}.{near or f" It has {_listed(known)}."}'
@@ -120,7 +122,13 @@ class GivenOptions:
         found: dict[str, Any] = {name: self.flag(name) for name in _FLAGS if self.text(name) is not None}
         found |= {name: self.number(name) for name in _NUMBERS if self.text(name) is not None}
         found |= {name: self.text(name) for name in _TEXTS if self.text(name) is not None}
-        return found | {key: value for key, value in self._given.items() if key.startswith("meta_")}
+        found |= {key: value for key, value in self._given.items() if key.startswith("meta_")}
+        storage = {
+            key.removeprefix(_STORAGE): value
+            for key, value in self._given.items()
+            if key.startswith(_STORAGE)
+        }
+        return found | ({"storage_options": storage} if storage else {})
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from ducklake_spark.cli.options import (
     PasswordOption,
     SchemaOption,
     SecretOption,
+    StorageOption,
     TableArgument,
     TimestampOption,
     VersionOption,
@@ -183,6 +184,7 @@ def changes(
     conf: ConfOption = None,
     metadata_schema: SchemaOption = None,
     secret: SecretOption = None,
+    storage_option: StorageOption = None,
     password: PasswordOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -190,7 +192,7 @@ def changes(
     from ducklake_spark.cli import session
     from ducklake_spark.cli.startup import start_spark
 
-    target = Target(lake, None, metadata_schema, secret, password)
+    target = Target(lake, None, metadata_schema, secret, password, storage=storage_option)
     with reported(debug), connect(target) as attached:
         attached[table]
         start_spark(session.settings(conf or []))
@@ -233,6 +235,7 @@ def sql(
     conf: ConfOption = None,
     metadata_schema: SchemaOption = None,
     secret: SecretOption = None,
+    storage_option: StorageOption = None,
     password: PasswordOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -247,7 +250,16 @@ def sql(
             raise WrongUse(f'--dialect is spark or duckdb, not "{dialect}".')
         settings = session.settings(conf or [])
         target = Target(
-            lake, data_path, metadata_schema, secret, password, version_at, timestamp, read_only, create
+            lake,
+            data_path,
+            metadata_schema,
+            secret,
+            password,
+            version_at,
+            timestamp,
+            read_only,
+            create,
+            storage_option,
         )
         text = statement
         if file is not None:
@@ -276,6 +288,7 @@ def explore(
     conf: ConfOption = None,
     metadata_schema: SchemaOption = None,
     secret: SecretOption = None,
+    storage_option: StorageOption = None,
     password: PasswordOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -283,7 +296,9 @@ def explore(
     from ducklake_spark.cli import session
     from ducklake_spark.explorer.server import make
 
-    target = Target(lake, None, metadata_schema, secret, password, read_only=not write)
+    target = Target(
+        lake, None, metadata_schema, secret, password, read_only=not write, storage=storage_option
+    )
     with reported(debug), connect(target) as attached:
         explorer = make(attached, port=port, write=write, settings=session.settings(conf or []))
         typer.echo(f"The lake explorer: {explorer.url}\nCtrl-C ends it.")

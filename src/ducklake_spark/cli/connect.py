@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ducklake_spark.api.attach import attach
@@ -28,6 +28,8 @@ class Target:
     timestamp: str | None = None
     read_only: bool = True
     create: bool = False
+    storage: Sequence[str] | None = field(default=None, repr=False)
+    """Settings of the object store, as `key=value`."""
 
 
 class WrongUse(Exception):
@@ -65,6 +67,7 @@ def _attached(target: Target, credentials: Mapping[str, str]) -> Lake:
             snapshot_time=target.timestamp,
             read_only=target.read_only,
             create_if_not_exists=target.create,
+            storage_options=_storage(target.storage),
         )
     except InvalidInputError as error:
         raise WrongUse(str(error)) from None
@@ -77,6 +80,19 @@ def _attached(target: Target, credentials: Mapping[str, str]) -> Lake:
         raise NotADuckLakeError(
             f"There is no lake at {missing[1]}. Check the location; `ducklake-spark sql LAKE --create` makes a new one."
         ) from None
+
+
+def _storage(pairs: Sequence[str] | None) -> dict[str, str] | None:
+    found = {}
+    for number, pair in enumerate(pairs or (), start=1):
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            # What was given may be a secret: it is not repeated.
+            raise WrongUse(
+                f"--storage-option takes KEY=VALUE, such as region=eu-central-1; number {number} of them is not so."
+            )
+        found[key.strip()] = value
+    return found or None
 
 
 def _password() -> str:

@@ -18,6 +18,7 @@ from ducklake_spark.cli.options import (
     PasswordOption,
     SchemaOption,
     SecretOption,
+    StorageOption,
     TableArgument,
 )
 from ducklake_spark.cli.output import Bytes, Format, Result, write
@@ -85,8 +86,10 @@ def _result(report: Report) -> Result:
     return Result(names, rows, numbers)
 
 
-def _target(lake: str, schema: str | None, secret: str | None, password: bool) -> Target:
-    return Target(lake, None, schema, secret, password, read_only=False)
+def _target(
+    lake: str, schema: str | None, secret: str | None, password: bool, storage: Sequence[str] | None
+) -> Target:
+    return Target(lake, None, schema, secret, password, read_only=False, storage=storage)
 
 
 def health(
@@ -95,12 +98,13 @@ def health(
     metadata_schema: SchemaOption = None,
     secret: SecretOption = None,
     password: PasswordOption = False,
+    storage_option: StorageOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Show small files, deleted rows, inlined rows and files that nobody needs, and the call that would help."""
     from ducklake_spark.engine.maintenance.health import health
 
-    _Command(_target(lake, metadata_schema, secret, password), format, debug).run(health)
+    _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug).run(health)
 
 
 def maintain(
@@ -111,12 +115,13 @@ def maintain(
     metadata_schema: SchemaOption = None,
     secret: SecretOption = None,
     password: PasswordOption = False,
+    storage_option: StorageOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Do what `health` advises. Starts Spark if files are to be merged or rewritten."""
     from ducklake_spark.engine.maintenance.health import maintain
 
-    command = _Command(_target(lake, metadata_schema, secret, password), format, debug, conf)
+    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug, conf)
     command.run(lambda scope: maintain(scope, dry_run=dry_run), starts_spark=not dry_run)
 
 
@@ -128,12 +133,13 @@ def checkpoint(
     metadata_schema: SchemaOption = None,
     secret: SecretOption = None,
     password: PasswordOption = False,
+    storage_option: StorageOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Run every job of maintenance with the lake's options, as CHECKPOINT in SQL does. Starts Spark."""
     from ducklake_spark.engine.maintenance.checkpoint import checkpoint
 
-    command = _Command(_target(lake, metadata_schema, secret, password), format, debug, conf)
+    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug, conf)
     command.run(lambda scope: checkpoint(scope, dry_run=dry_run), starts_spark=not dry_run)
 
 
@@ -146,12 +152,13 @@ def flush_inlined_data(
     metadata_schema: SchemaOption = None,
     secret: SecretOption = None,
     password: PasswordOption = False,
+    storage_option: StorageOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Move rows that are kept in the catalog to files."""
     from ducklake_spark.engine.maintenance.flush import flush_inlined_data
 
-    command = _Command(_target(lake, metadata_schema, secret, password), format, debug)
+    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug)
     command.run(lambda scope: flush_inlined_data(scope, table=table, schema=schema, dry_run=dry_run))
 
 
@@ -173,12 +180,13 @@ def merge_adjacent_files(
     metadata_schema: SchemaOption = None,
     secret: SecretOption = None,
     password: PasswordOption = False,
+    storage_option: StorageOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Merge small files into large ones; time travel stays. Starts Spark."""
     from ducklake_spark.engine.maintenance.compaction import merge_adjacent_files
 
-    command = _Command(_target(lake, metadata_schema, secret, password), format, debug, conf)
+    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug, conf)
     command.run(
         lambda scope: merge_adjacent_files(
             scope,
@@ -208,12 +216,13 @@ def rewrite_data_files(
     metadata_schema: SchemaOption = None,
     secret: SecretOption = None,
     password: PasswordOption = False,
+    storage_option: StorageOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Write files anew of which most rows are deleted. Starts Spark."""
     from ducklake_spark.engine.maintenance.compaction import rewrite_data_files
 
-    command = _Command(_target(lake, metadata_schema, secret, password), format, debug, conf)
+    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug, conf)
     command.run(
         lambda scope: rewrite_data_files(
             scope, table=table, schema=schema, delete_threshold=delete_threshold, dry_run=dry_run
@@ -242,12 +251,13 @@ def compact(
     metadata_schema: SchemaOption = None,
     secret: SecretOption = None,
     password: PasswordOption = False,
+    storage_option: StorageOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Write the files of a table anew, in an order by which scans prune well. Starts Spark."""
     from ducklake_spark.engine.maintenance.clustering import compact
 
-    command = _Command(_target(lake, metadata_schema, secret, password), format, debug, conf)
+    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug, conf)
     command.run(
         lambda scope: compact(
             scope, table, order_by=order_by or None, zorder_by=zorder_by or None, where=where, dry_run=dry_run
@@ -268,12 +278,13 @@ def expire_snapshots(
     metadata_schema: SchemaOption = None,
     secret: SecretOption = None,
     password: PasswordOption = False,
+    storage_option: StorageOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Forget old snapshots; without a bound, those that the option expire_older_than says."""
     from ducklake_spark.engine.maintenance.expire import expire_snapshots
 
-    command = _Command(_target(lake, metadata_schema, secret, password), format, debug)
+    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug)
     command.run(
         lambda scope: expire_snapshots(
             scope, older_than=older_than, versions=versions or None, dry_run=dry_run
@@ -290,12 +301,13 @@ def cleanup_old_files(
     metadata_schema: SchemaOption = None,
     secret: SecretOption = None,
     password: PasswordOption = False,
+    storage_option: StorageOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Delete files that no snapshot needs any more; by default those that were let go two days ago."""
     from ducklake_spark.engine.maintenance.cleanup import cleanup_old_files
 
-    command = _Command(_target(lake, metadata_schema, secret, password), format, debug)
+    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug)
     command.run(
         lambda scope: cleanup_old_files(
             scope, older_than=older_than, cleanup_all=cleanup_all, dry_run=dry_run
@@ -312,12 +324,13 @@ def delete_orphaned_files(
     metadata_schema: SchemaOption = None,
     secret: SecretOption = None,
     password: PasswordOption = False,
+    storage_option: StorageOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Delete files below the data path that the catalog does not know; by default those older than two days."""
     from ducklake_spark.engine.maintenance.cleanup import delete_orphaned_files
 
-    command = _Command(_target(lake, metadata_schema, secret, password), format, debug)
+    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug)
     command.run(
         lambda scope: delete_orphaned_files(
             scope, older_than=older_than, cleanup_all=cleanup_all, dry_run=dry_run
@@ -348,12 +361,13 @@ def add_data_files(
     metadata_schema: SchemaOption = None,
     secret: SecretOption = None,
     password: PasswordOption = False,
+    storage_option: StorageOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Add existing Parquet files to a table as they are. They belong to the lake then."""
     from ducklake_spark.engine.maintenance.add_files import add_data_files
 
-    command = _Command(_target(lake, metadata_schema, secret, password), format, debug)
+    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug)
     options: dict[str, Any] = {
         "allow_missing": allow_missing,
         "ignore_extra_columns": ignore_extra_columns,

@@ -53,4 +53,13 @@ ConfOption = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
 ]
+StorageOption = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option(
+        "--storage-option",
+        metavar="KEY=VALUE",
+        help="A setting of the object store that the data path is in, such as key_id, secret, region or endpoint; may "
+        "be repeated. Secrets are better kept in the environment than written here.",
+    ),
+]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

@@ -103,6 +103,11 @@ def stored_type(node: ColumnDef, variant: str = "varchar") -> str:
     return duckdb_name(stored(node.data_type))
 
 
+def variant_json(sql: str) -> str:
+    """A variant as JSON. Its NULL is NULL: DuckDB 1.5 makes the text null of it, DuckDB 2 does not."""
+    return f"CASE WHEN {sql} IS NOT NULL THEN CAST({sql} AS JSON) END"
+
+
 def inline_casts(columns: Sequence[ColumnDef], kind: str) -> tuple[str, ...]:
     """How a DuckDB catalog takes the values; the others take them as they are."""
     if kind != "duckdb":

@@ -406,9 +406,32 @@ def unreadable_file(text: str) -> FileError | None:
         return None
     if "FILE_NOT_EXIST" in text or "FileNotFoundException" in text or "NoSuchFileException" in text:
         return file_gone(title, path)
-    causes = re.findall(r"^Caused by: [\w.$]+: (.+)$", text, re.MULTILINE)
-    reason = f": {shortened(causes[-1], 150)}" if causes else ""
-    return FileError(f"A file of {title} cannot be read: {path}{reason.rstrip('.')}. Restore it.")
+    causes = re.findall(r"^Caused by: ([\w.$]+: .+)$", text, re.MULTILINE)
+    reason = f": {shortened(causes[-1].partition(': ')[2], 150)}" if causes else ""
+    advice = _advice("\n".join(causes))
+    return FileError(f"A file of {title} cannot be read: {path}{reason.rstrip('.')}. {advice}")
+
+
+_REFUSED = re.compile(
+    r"AccessDenied|AccessControlException|CredentialInitialization|NoAuthWithAWS|InvalidAccessKeyId|SignatureDoesNotMatch"
+    r"|Status ?Code[:=] ?40[13]\b|, 40[13],|\b40[13] (?:Forbidden|Unauthorized)|Permission denied|Forbidden"
+)
+_BUSY = re.compile(
+    r"Throttl|SlowDown|TooManyRequests|ServerBusy|Status ?Code[:=] ?(?:429|5\d\d)\b|, (?:429|50[0-9]),"
+    r"|Time(?:d )?out|ConnectException|ConnectionClosed|UnknownHost|SocketException|NoHttpResponse|EndpointConnection"
+)
+
+
+def _advice(causes: str) -> str:
+    """What to do of a file that cannot be read: a store that does not hand it out may well have it."""
+    if _REFUSED.search(causes):
+        return (
+            "The store refused it, which says nothing of the file: see that Spark's credentials may read there "
+            "(docs/storage.md)."
+        )
+    if _BUSY.search(causes):
+        return "The store did not answer, which says nothing of the file: run the query again later."
+    return "Restore it."
 
 
 def file_gone(title: str, path: str) -> FileError:
@@ -443,8 +466,9 @@ def crypto_error(failure: Mapping[str, Any], title: str) -> DuckLakeError | None
     if reason == NO_CRYPTO:
         return WorkerError(
             f"{title} is in an encrypted lake, and DuckDB writes encrypted files only with its extension httpfs, which "
-            "brings OpenSSL. Nothing was written: install ducklake-spark[encryption] where Spark's workers run, or run "
-            "INSTALL httpfs there once."
+            f"brings OpenSSL and which the DuckDB {path} of Spark's workers does not have. Nothing was written: "
+            "install ducklake-spark[encryption] there, which takes a DuckDB 1.5 for which PyPI has the extension, or "
+            "run INSTALL httpfs there once."
         )
     if reason == WRONG_KEY:
         return FileError(

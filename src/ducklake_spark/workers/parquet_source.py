@@ -27,7 +27,7 @@ _CRYPTO = "httpfs"
 
 
 def failure(reason: str, path: str) -> RuntimeError:
-    """What a worker raises of a file."""
+    """What a worker raises of a file; where DuckDB cannot encrypt, its version takes the place of the path."""
     return RuntimeError(FAILURE_MARK + json.dumps({"column": None, "value": path, "reason": reason}))
 
 
@@ -63,8 +63,8 @@ def load_crypto(connection: duckdb.DuckDBPyConnection) -> None:
     Raises:
         RuntimeError: It cannot.
     """
-    if not any(_loaded(connection, source) for source in _sources()):
-        raise failure(NO_CRYPTO, "")
+    if not any(_loaded(connection, source) for source in _statements_to_load()):
+        raise failure(NO_CRYPTO, duckdb.__version__)
     connection.execute("SET temp_file_encryption = true")
 
 
@@ -88,7 +88,7 @@ def _config(connection: duckdb.DuckDBPyConnection, key: FileKey, path: str) -> s
     return f"{{footer_key_value: getvariable('{name}')}}"
 
 
-def _sources() -> Iterator[str]:
+def _statements_to_load() -> Iterator[str]:  # a name that is no module's of duckdb, which would travel along
     """What loads the extension: from the package of PyPI, as it is installed, as DuckDB itself would fetch it."""
     found = importlib.util.find_spec(f"duckdb_extension_{_CRYPTO}")
     if found is not None and found.origin is not None:

@@ -260,7 +260,11 @@ def stored_sql(expression: str, source: spark_types.DataType, target: DataType) 
     if isinstance(source, spark_types.VariantType) or (target.name == "variant" and source == VARIANT_PARTS):
         # As Spark keeps it in Parquet: every kind of value stays what it is.
         value = f"variant_bytes_to_variant(({expression}).metadata || ({expression}).value)"
-        return value if target.name == "variant" else f"CAST(CAST({value} AS JSON) AS {stored_type(target)})"
+        if target.name == "variant":
+            return value
+        # DuckDB 2 makes NULL of a variant that is null, Spark and DuckDB 1.5 its text.
+        text = f"CAST(coalesce(CAST({value} AS JSON), 'null') AS {stored_type(target)})"
+        return f"CASE WHEN {expression} IS NOT NULL THEN {text} END"
     return _scalar_sql(expression, source, target)
 
 

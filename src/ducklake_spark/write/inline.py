@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ducklake_spark.errors import ConstraintError, InvalidInputError
 from ducklake_spark.format.columns import ColumnDef, walk_all
-from ducklake_spark.format.data import PLAIN, InlineBatch, inline_casts, stored_type
+from ducklake_spark.format.data import PLAIN, InlineBatch, inline_casts, stored_type, variant_json
 from ducklake_spark.format.duckdb_library import NO_THREADS
 from ducklake_spark.format.duckdb_rows import first_row
 from ducklake_spark.format.edits import InlineRows
@@ -195,7 +195,7 @@ def _relaid(batch: InlineBatch, table: TableDef) -> InlineBatch:
             made.append(_initial(column))
         elif old.type == "variant":
             whole = f"variant_bytes_to_variant(c{place})"
-            made.append(whole if column.type == "variant" else f"CAST(CAST({whole} AS JSON) AS VARCHAR)")
+            made.append(whole if column.type == "variant" else f"CAST({variant_json(whole)} AS VARCHAR)")
         else:
             made.append(_promoted(f"CAST(c{place} AS {stored_type(old, 'variant')})", old, column))
     encoded = ", ".join(_encoded(quote(column.name), column, kind) for column in table.columns)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 UNIT = Unit("format", ("format/DefaultSource.java", "format/LakeRelation.java"))
 NAME = "ducklake.DefaultSource"
+_REDACTED = "spark.sql.redaction.options.regex"
+_HIDDEN = "(?i)^storage_"
+"""Options that may be secrets under names that Spark does not take for such."""
 _answered: dict[int, tuple[Any, Answers]] = {}
 
 
@@ -34,4 +37,16 @@ def make_known(spark: SparkSession, functions: Callable[[], Mapping[str, Callabl
         answers = Answers("ducklake", functions())
         source.answer(answers)
         _answered[id(gateway)] = (gateway, answers)
+    _hide_options(spark)
     source.install(spark._jsparkSession)
+
+
+def _hide_options(spark: SparkSession) -> None:
+    """Spark's plans and its UI show the options of writers, but for those that a setting says."""
+    known = str(spark.conf.get(_REDACTED, "(?i)url"))
+    if _HIDDEN not in known:
+        wanted = f"{known}|{_HIDDEN}"
+        spark.conf.set(_REDACTED, wanted)
+        spark.sparkContext._jsc.sc().conf().set(
+            _REDACTED, wanted
+        )  # sessions that are made later begin with it

@@ -46,6 +46,7 @@ _TEXTS = frozenset(
         "ducklake_version",
     }
 )
+_MAPS = frozenset({"storage_options"})
 _IGNORED = frozenset({"type", "migrate_if_required", "read_write", "block_size", "storage_version"})
 _DEFAULT_SECRET = "__default_ducklake"
 
@@ -119,12 +120,12 @@ def _attach_arguments(options: dict[str, Any]) -> dict[str, Any]:
             found[key] = _truth(key, value)
         elif key in _NUMBERS:
             found[key] = _number(key, value)
-        elif key in _TEXTS:
+        elif key in _TEXTS or key in _MAPS:
             found[key] = value
         elif key.startswith("meta_"):
             found[key] = str(value)
         else:
-            known = [*_FLAGS, *_NUMBERS, *_TEXTS]
+            known = [*_FLAGS, *_NUMBERS, *_TEXTS, *_MAPS]
             raise InvalidInputError(f'ATTACH has no option "{key}" for a lake.{did_you_mean(key, known)}')
     return found
 
