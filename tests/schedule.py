@@ -37,6 +37,7 @@ SECONDS = {
     "write/test_options.py": 51,
     "spark/test_workers.py": 49,
     "interop/test_restore.py": 47,
+    "interop/test_connect_format.py": 60,
     "interop/test_scan_connect.py": 45,
     "sql/test_dml.py": 45,
     "interop/test_insert_twins.py": 43,

@@ -15,7 +15,6 @@ from ducklake_spark.errors import (
     AlreadyExistsError,
     ClosedError,
     InvalidInputError,
-    NativeUnavailableError,
     NotFoundError,
     SchemaChangedError,
 )
@@ -47,21 +46,21 @@ def register(spark: SparkSession | None = None) -> None:
     3
 
     Args:
-        spark: A classic session; without one, the active session.
+        spark: The session; without one, the active session. In one of Spark Connect the format is a Python data
+            source, for `read` and `write` of lakes that are named by their path: see docs/guides/connect.md.
 
     Raises:
-        NativeUnavailableError: The session is of Spark Connect, or its JVM takes no classes.
+        NativeUnavailableError: The session's JVM takes no classes.
     """
+    from ducklake_spark.api.python_source import register_source
     from ducklake_spark.spark.file_index import is_classic
     from ducklake_spark.spark.native.format import make_known
     from ducklake_spark.spark.session import session_or_local
 
     session = session_or_local(spark)
     if not is_classic(session):
-        raise NativeUnavailableError(
-            'format("ducklake") needs a classic Spark session: through Spark Connect, Spark cannot ask this process. '
-            "Use lake.table(), lake.table_changes() and the methods of tables there."
-        )
+        register_source(session)
+        return
     make_known(session, lambda: LakeFormat(session).functions())
 
 
@@ -274,23 +273,10 @@ def write_frame(
     partitioned_by: Sequence[str] = (),
 ) -> None:
     """Writes a DataFrame as `df.write` says: into a table that is there, or as a new one."""
-    from ducklake_spark.engine.formats import WriteOptions, write
+    from ducklake_spark.api.format_options import write_options
+    from ducklake_spark.engine.formats import write
 
-    app, version = options.text("txnAppId"), options.number("txnVersion")
-    done = write(
-        scope_of(lake),
-        tuple(table),
-        frame,
-        WriteOptions(
-            mode=mode,
-            where=options.text("replaceWhere"),
-            by_partition=(options.text("partitionOverwriteMode") or "").lower() == "dynamic",
-            merge_schema=options.flag("mergeSchema"),
-            overwrite_schema=options.flag("overwriteSchema"),
-            partitioned_by=tuple(partitioned_by),
-            transaction=None if app is None or version is None else (app, version),
-        ),
-    )
+    done = write(scope_of(lake), tuple(table), frame, write_options(options, mode, partitioned_by))
     if not done and mode == "error":
         raise AlreadyExistsError(
             f'Table "{".".join(table)}" exists already. Write with mode "append" or "overwrite", or with "ignore".'

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ducklake_spark.engine.formats import WriteOptions
 from ducklake_spark.engine.streaming.sink import SinkOptions
 from ducklake_spark.engine.streaming.source import StreamOptions
 from ducklake_spark.errors import InvalidInputError, did_you_mean
@@ -167,6 +168,20 @@ def writing(given: Mapping[str, str]) -> GivenOptions:
     if (options.text("txnAppId") is None) != (options.text("txnVersion") is None):
         raise InvalidInputError("Give txnAppId and txnVersion together.")
     return options
+
+
+def write_options(options: GivenOptions, mode: str, partitioned_by: Sequence[str] = ()) -> WriteOptions:
+    """What a write is to do."""
+    app, version = options.text("txnAppId"), options.number("txnVersion")
+    return WriteOptions(
+        mode=mode,
+        where=options.text("replaceWhere"),
+        by_partition=(options.text("partitionOverwriteMode") or "").lower() == "dynamic",
+        merge_schema=options.flag("mergeSchema"),
+        overwrite_schema=options.flag("overwriteSchema"),
+        partitioned_by=tuple(partitioned_by),
+        transaction=None if app is None or version is None else (app, version),
+    )
 
 
 # --- Streams. ---------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef
 from ducklake_spark.scan.change_feed.frames import FEED_COLUMNS, ChangeReader
 from ducklake_spark.scan.change_feed.plan import Feed, make_feed
 from ducklake_spark.scan.planning.plan import LakeInfo
-from ducklake_spark.scan.projection.types import TimestampNs, choices_of
+from ducklake_spark.scan.projection.types import TimestampNs, TypeChoices, choices_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,7 +76,7 @@ def _checked(virtual: Sequence[str]) -> Sequence[str]:
 def _reader(
     scope: Scope, name: Name, start: Bound, end: Bound | None, timestamp_ns: TimestampNs, *, net: bool = False
 ) -> ChangeReader:
-    feed = feed_of(scope, name, start, end, timestamp_ns, net=net)
+    feed = feed_of(scope, name, start, end, choices_of(scope.spark, timestamp_ns), net=net)
     return ChangeReader(scope.spark, scope.store, feed)
 
 
@@ -85,11 +85,11 @@ def feed_of(
     name: Name,
     start: Bound,
     end: Bound | None = None,
-    timestamp_ns: TimestampNs = "long",
+    choices: TypeChoices = TypeChoices(),  # noqa: B008 - a value
     *,
     net: bool = False,
 ) -> Feed:
-    """What a feed will read.
+    """What a feed will read, with types shown by these choices. Needs no session.
 
     Raises:
         SnapshotNotFoundError: There is no such snapshot.
@@ -101,7 +101,6 @@ def feed_of(
     last = snapshot_of(store.query(*latest_query(store))) if end is None else _upper(scope.store, end)
     first = _lower(scope.store, start)
     schema, table = _table_at(scope, name, last)
-    choices = choices_of(scope.spark, timestamp_ns)
     info = LakeInfo(scope.name, scope.config.data_path, scope.config.is_encrypted, scope.access)
     return make_feed(store, info, schema, table, first, last, choices, is_net=net)
 

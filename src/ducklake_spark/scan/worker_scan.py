@@ -140,15 +140,15 @@ class WorkerRelation:
         choices, column = self.plan.choices, now[field_id]
         old = then.get(field_id)
         if old is None:
-            return ScannedColumn(part.name, _carried_value(default_sql(column, choices), column, choices))
+            return ScannedColumn(part.name, carried_value(default_sql(column, choices), column, choices))
         if column.type == "variant":
             made = "CASE WHEN __c IS NOT NULL THEN variant_to_parquet_variant(CAST(__c AS VARIANT)) END"
         elif column.type == "geometry":
             made = "ST_AsWKB(__c)"
         else:
-            made = _carried_value(value_sql("__c", old, column, choices), column, choices)
+            made = carried_value(value_sql("__c", old, column, choices), column, choices)
         defaults = {node.column_id: node.initial_default for node in column.walk()}
-        return ScannedColumn(part.name, made, _node(old, defaults))
+        return ScannedColumn(part.name, made, file_node(old, defaults))
 
     def _condition(self, filters: Sequence[Any], read: Sequence[str]) -> str | None:
         """What of the filters DuckDB can evaluate on the columns that it gives."""
@@ -164,12 +164,14 @@ class WorkerRelation:
         return sql_of(predicate, lambda column: names.get(column.column_id))
 
 
-def _carried_value(sql: str, column: ColumnDef, choices: TypeChoices) -> str:
+def carried_value(sql: str, column: ColumnDef, choices: TypeChoices) -> str:
+    """A value in the type in which it leaves DuckDB."""
     # DuckDB has no types for NULLs that it computes before it runs: list_transform(NULL, ...) is an integer.
     return f"CAST({sql} AS {carried_sql(column, choices)})"
 
 
-def _node(column: ColumnDef, defaults: Mapping[int, str | None]) -> FileNode:
+def file_node(column: ColumnDef, defaults: Mapping[int, str | None]) -> FileNode:
+    """A column as a file of its age has it; `defaults` are the texts of initial defaults by column id."""
     kind = column.type if column.children else ""
     default, type_ = defaults.get(column.column_id), duckdb_name(column.data_type)
     return FileNode(
@@ -179,7 +181,7 @@ def _node(column: ColumnDef, defaults: Mapping[int, str | None]) -> FileNode:
         type_,
         None if default is None else f"CAST({text_literal(default)} AS {type_})",
         default,
-        tuple(_node(child, defaults) for child in column.children),
+        tuple(file_node(child, defaults) for child in column.children),
     )
 
 

@@ -111,7 +111,7 @@ class FileScan:
             try:
                 found = arrow_reader(connection, self._query(connection, file, local), _BATCH_ROWS)
                 for batch in found:
-                    yield _cast(batch, schema)
+                    yield in_schema(batch, schema)
             except duckdb.IOException as error:
                 if "No files found" in str(error) or "No such file" in str(error):
                     raise failure(MISSING, file.path) from None
@@ -177,7 +177,7 @@ def _moved(node: FileNode, types: Mapping[str, Any]) -> dict[int, str] | None:
     return names if is_moved else None
 
 
-def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch with exactly the types that Spark was promised, names of inner fields and zones included."""
     arrays = [
         array if array.type == field.type else _as(array, field.type)

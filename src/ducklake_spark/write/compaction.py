@@ -51,11 +51,11 @@ from ducklake_spark.workers.compaction import (
     JoinTasks,
     Order,
     Rewriting,
-    Source,
     Work,
 )
 from ducklake_spark.workers.duckdb_encoder import NULL_FOLDER, hive_folder
 from ducklake_spark.workers.file_columns import FileNode
+from ducklake_spark.workers.file_rows import Source
 from ducklake_spark.workers.object_store import Access, is_remote
 from ducklake_spark.workers.parquet_source import MISSING
 from ducklake_spark.write import data_files

@@ -220,23 +220,47 @@ def _carried_struct(
     return F.when(column.isNotNull(), F.struct(*made)), spark_types.StructType(fields)
 
 
+def needs_session(source: spark_types.DataType, target: DataType) -> bool:
+    """Whether a value travels in another form than it has, which only Spark can make: see `carried`."""
+    if isinstance(target, List) and isinstance(source, spark_types.ArrayType):
+        return needs_session(source.elementType, target.element)
+    if isinstance(target, Map) and isinstance(source, spark_types.MapType):
+        return needs_session(source.keyType, target.key) or needs_session(source.valueType, target.value)
+    if isinstance(target, Struct) and isinstance(source, spark_types.StructType):
+        wanted = {fold(name): part for name, part in target.fields}
+        return any(needs_session(field.dataType, wanted[fold(field.name)]) for field in source.fields)
+    return (
+        _travels_as(source, target.name) is not None
+        or (isinstance(source, spark_types.VariantType) and target.name == "json")
+        or isinstance(source, spark_types.YearMonthIntervalType)
+        or _is_geometry(source)
+    )
+
+
+def _travels_as(source: spark_types.DataType, name: str) -> spark_types.DataType | None:
+    """The type to which Spark casts a value for a column of a type of this name; None if it does not."""
+    if isinstance(source, spark_types.NullType):
+        return None
+    if name == "varchar" and not isinstance(source, spark_types.StringType):
+        return spark_types.StringType()
+    if isinstance(source, spark_types.TimestampType) and name in _TIMESTAMPS - {"timestamptz"}:
+        return spark_types.TimestampNTZType()
+    if isinstance(source, _TIMESTAMP_SPARK) and name == "date":
+        return spark_types.DateType()
+    if isinstance(source, (spark_types.TimestampNTZType, spark_types.DateType)) and name == "timestamptz":
+        return spark_types.TimestampType()
+    return None
+
+
 def _carried_scalar(
     column: Column, source: spark_types.DataType, name: str
 ) -> tuple[Column, spark_types.DataType]:
-    wanted: spark_types.DataType | None = None
-    if isinstance(source, spark_types.NullType):
-        return column, source
-    if name == "varchar" and not isinstance(source, spark_types.StringType):
-        wanted = spark_types.StringType()
-    elif isinstance(source, spark_types.TimestampType) and name in _TIMESTAMPS - {"timestamptz"}:
-        wanted = spark_types.TimestampNTZType()
-    elif isinstance(source, _TIMESTAMP_SPARK) and name == "date":
-        wanted = spark_types.DateType()
-    elif isinstance(source, (spark_types.TimestampNTZType, spark_types.DateType)) and name == "timestamptz":
-        wanted = spark_types.TimestampType()
-    elif isinstance(source, spark_types.VariantType) and name == "json":
+    wanted = _travels_as(source, name)
+    if wanted is not None:
+        return column.cast(wanted), wanted
+    if isinstance(source, spark_types.VariantType) and name == "json":
         return F.to_json(column), spark_types.StringType()
-    elif isinstance(source, spark_types.YearMonthIntervalType):
+    if isinstance(source, spark_types.YearMonthIntervalType):
         whole = column.cast(spark_types.YearMonthIntervalType())
         months = F.extract(F.lit("YEAR"), whole) * 12 + F.extract(F.lit("MONTH"), whole)
         # Made of the months, so that nothing in it looks as if it could not be NULL: Arrow takes that at its word.
@@ -244,9 +268,9 @@ def _carried_scalar(
         parts = [months.cast("int"), nothing.cast("int"), nothing.cast("long")]
         named = [part.alias(name) for part, name in zip(parts, _INTERVAL.names, strict=True)]
         return F.when(column.isNotNull(), F.struct(*named)), _INTERVAL
-    elif _is_geometry(source):
+    if _is_geometry(source):
         return F.call_function("st_asbinary", column), spark_types.BinaryType()
-    return (column, source) if wanted is None else (column.cast(wanted), wanted)
+    return column, source
 
 
 def stored_sql(expression: str, source: spark_types.DataType, target: DataType) -> str:

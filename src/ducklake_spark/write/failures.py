@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from ducklake_spark.errors import DuckLakeError, FileError, shortened
+from ducklake_spark.format.objects import TableDef
 from ducklake_spark.spark.errors import crypto_error, task_failure
 from ducklake_spark.workers.duckdb_encoder import NULL_REASON
 from ducklake_spark.workers.parquet_source import FAILURE_MARK
@@ -29,13 +30,18 @@ def explained(target: Target, run: Callable[[], T]) -> T:
             raise
         if "store" in failure:
             raise unreachable(target, failure) from None
-        undecided = crypto_error(failure, f'Table "{target.table.name}"')
-        if undecided is not None:
-            raise undecided from None
-        column, value, reason = failure.get("column"), failure.get("value"), failure.get("reason")
-        if column is not None and NULL_REASON in str(reason):
-            raise not_null_error(target.table, column) from None
-        raise misfit_error(target.table, column, value, str(reason)) from None
+        raise said(target.table, failure) from None
+
+
+def said(table: TableDef, failure: Mapping[str, str | None]) -> DuckLakeError:
+    """What a worker said of a value or of a key, as an error that names the table."""
+    undecided = crypto_error(failure, f'Table "{table.name}"')
+    if undecided is not None:
+        return undecided
+    column, value, reason = failure.get("column"), failure.get("value"), failure.get("reason")
+    if column is not None and NULL_REASON in str(reason):
+        return not_null_error(table, column)
+    return misfit_error(table, column, value, str(reason))
 
 
 def unreachable(target: Target, failure: Mapping[str, str | None]) -> FileError:

@@ -77,13 +77,30 @@ def write_frame(target: Target, prepared: DataFrame, fields: Fields, limit: int)
         dealt = together(table, prepared, positions, by_id)
         if encoding.keys and is_classic_frame(prepared):
             dealt = in_own_session(dealt, spark_encoder.rebalancing(encoding.target_file_size))
-        rows, few = _split(_run(target, dealt, encoding))
-        if few is not None and not rows and few.num_rows <= limit:
-            return rows_inlined(target, few, values, row_id_column(target, fields))
-        if few is not None:
-            whole = replace(encoding, inline_limit=0)
-            rows += explained(target, lambda: list(_results(whole(few.to_batches()))))
-        return _packed_files(target, rows, job, prepared)
+        return _added(target, fields, encoding, _run(target, dealt, encoding), prepared)
+
+
+def added_by_tasks(
+    target: Target, fields: Fields, encoding: Encoding, results: Sequence[tuple[str, str]]
+) -> Added:
+    """What the encoder wrote in tasks that others ran, in the folder of the encoding."""
+    return _added(target, fields, encoding, results, None)
+
+
+def _added(
+    target: Target,
+    fields: Fields,
+    encoding: Encoding,
+    results: Sequence[tuple[str, str]],
+    frame: DataFrame | None,
+) -> Added:
+    rows, few = _split(results)
+    if few is not None and not rows and few.num_rows <= encoding.inline_limit:
+        return rows_inlined(target, few, stored_values(target, fields), row_id_column(target, fields))
+    if few is not None:
+        whole = replace(encoding, inline_limit=0)
+        rows += explained(target, lambda: list(_results(whole(few.to_batches()))))
+    return _packed_files(target, rows, encoding.folder, frame)
 
 
 @contextmanager
@@ -126,7 +143,9 @@ def _stored_job(target: Target) -> Iterator[str]:
         raise
 
 
-def _packed_files(target: Target, rows: Iterable[tuple[str, str]], job: str, frame: DataFrame) -> Added:
+def _packed_files(
+    target: Target, rows: Iterable[tuple[str, str]], job: str, frame: DataFrame | None
+) -> Added:
     """The files of workers, packed and described."""
     infos = {path: json.loads(info) for path, info in rows}
     written = [
@@ -153,7 +172,7 @@ def _packed_files(target: Target, rows: Iterable[tuple[str, str]], job: str, fra
     return InsertFiles(target.table, tuple(files)) if files else None
 
 
-def _packed(target: Target, files: Sequence[WrittenFile], job: str, frame: DataFrame) -> list[Packed]:
+def _packed(target: Target, files: Sequence[WrittenFile], job: str, frame: DataFrame | None) -> list[Packed]:
     is_partitioned = any(file.partition for file in files)
     if target.option("per_thread_output") == "true" and not is_partitioned:
         return [Packed((file,), file.path) for file in files]
@@ -215,7 +234,7 @@ def _row_size(target: Target) -> float | None:
     return rows[0][0] / rows[0][1] if rows and rows[0][0] and rows[0][1] else None
 
 
-def _split(results: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], pa.Table | None]:
+def _split(results: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str]], pa.Table | None]:
     """The files that were written, and the rows of tasks that had too few for a file of their own."""
     files = [(path, info) for path, info in results if path]
     tables = [pa.ipc.open_stream(base64.b64decode(info)).read_all() for path, info in results if not path]

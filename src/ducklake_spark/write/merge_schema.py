@@ -24,8 +24,15 @@ def source_of(table: TableDef, rows: Any) -> DataFrame | LocalRows:
     return rows if hasattr(rows, "schema") and hasattr(rows.schema, "fields") else local_rows(table, rows)
 
 
-def merged(tx: Transaction, table: TableDef, source: DataFrame | LocalRows) -> TableDef:
+def merged(
+    tx: Transaction, table: TableDef, source: DataFrame | LocalRows | spark_types.StructType
+) -> TableDef:
     """The table with what only the rows have, as the transaction sees it from now on.
+
+    Args:
+        tx: The transaction.
+        table: The table.
+        source: The rows, or just their schema.
 
     Raises:
         InvalidInputError: A new column has no type, because all its values are NULL, or one that the format lacks.
@@ -33,7 +40,8 @@ def merged(tx: Transaction, table: TableDef, source: DataFrame | LocalRows) -> T
     if isinstance(source, LocalRows):
         fields = list(source.fields)
     else:
-        fields = [(part.name, part.dataType) for part in source.schema.fields]
+        schema = source if isinstance(source, spark_types.StructType) else source.schema
+        fields = [(part.name, part.dataType) for part in schema.fields]
     for path, part in list(_additions((), fields, table.columns)):
         if isinstance(part, spark_types.NullType):
             raise InvalidInputError(

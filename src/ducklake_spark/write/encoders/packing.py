@@ -56,13 +56,13 @@ def bins(files: Sequence[WrittenFile], target_size: int) -> list[tuple[WrittenFi
     return [tuple(each) for each in found]
 
 
-def pack(packing: Packing, files: Sequence[WrittenFile], frame: DataFrame) -> list[Packed]:
-    """Packs files here, or in a job of the session of a DataFrame where there is much to do."""
+def pack(packing: Packing, files: Sequence[WrittenFile], frame: DataFrame | None) -> list[Packed]:
+    """Packs files here, or in a job of the session of a DataFrame, if there is one, where there is much to do."""
     limit = min(packing.target_size, _LARGEST_SORT) if packing.is_sorted else packing.target_size
     found = bins(files, limit)
     work = [each for each in found if len(each) > 1]
     results: list[tuple[int, str]]
-    if sum(file.size for each in work for file in each) <= _HERE:
+    if frame is None or sum(file.size for each in work for file in each) <= _HERE:
         results = [(number, packing.result(each)) for number, each in enumerate(work)]
     else:
         tasks = PackingTasks(packing, tuple(work))

@@ -10,7 +10,7 @@ import functools
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,7 +34,15 @@ from ducklake_spark.scan.read import FILE_ID, INLINED_NAME, VIRTUAL_COLUMNS, hid
 from ducklake_spark.spark.errors import is_of_spark, task_failure
 from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
 from ducklake_spark.spark.writer import checkpointed
-from ducklake_spark.workers.deletes import FIELDS, MOVED_MARK, VECTOR, DeleteEncoding, TableFile, copied
+from ducklake_spark.workers.deletes import (
+    FIELDS,
+    MOVED_MARK,
+    VECTOR,
+    DeleteEncoding,
+    TableFile,
+    copied,
+    deleted_positions,
+)
 from ducklake_spark.workers.parquet_source import parquet
 from ducklake_spark.write.failures import explained, refused, unreachable
 from ducklake_spark.write.insert import rows_to_add
@@ -98,15 +106,7 @@ def delete_matching(target: Target, matching: DataFrame) -> tuple[DeleteRows | N
     files = table_files(target, edit, touched)
     if files:
         require_workers(matching.sparkSession)
-    encoding = DeleteEncoding(
-        place_of(target.folder),
-        target.inline_limit,
-        tx.snapshot.snapshot_id + 1,
-        files,
-        vectors=target.option("write_deletion_vectors") == "true",
-        encrypted=target.is_encrypted,
-        access=target.access(),
-    )
+    encoding = _encoding(target, files)
     try:
         if files:
             grouped = _by_file(found) if grouped is None else grouped
@@ -127,11 +127,60 @@ def delete_matching(target: Target, matching: DataFrame) -> tuple[DeleteRows | N
         if failure is not None and "store" in failure:
             raise unreachable(target, failure) from None
         raise refused(target, error) or error from None
+    return _answered(target, edit, files, answers), sum(answer["count"] for answer in answers)
+
+
+def delete_left(target: Target, file_ids: Collection[int]) -> DeleteRows | None:
+    """The change that deletes all rows that committed files still have, without a look at them.
+
+    Args:
+        target: The table, of which the transaction changed nothing.
+        file_ids: The files.
+    """
+    tx = target.tx
+    files = table_files(target, None, sorted(file_ids))
+    gone: defaultdict[int, set[int]] = defaultdict(set)
+    if any(file.inlined_deletes for file in files.values()):
+        rows = tx.store.query(
+            f"SELECT file_id, row_id FROM ducklake_inlined_delete_{target.table.table_id} WHERE begin_snapshot <= ?",
+            (tx.snapshot.snapshot_id,),
+        )
+        for file_id, position in rows:
+            gone[int(file_id)].add(int(position))
+    encoding = _encoding(target, files)
+    answers = []
+    for file_id, file in files.items():
+        if file.delete_file is not None:
+            gone[file_id].update(deleted_positions(file.delete_file, file.delete_key).tolist())
+        left = set(range(file.record_count)) - gone[file_id]
+        if left:
+            answers.append(encoding.answer(file_id, None, left))
+    return _answered(target, None, files, answers)
+
+
+def _encoding(target: Target, files: Mapping[int, TableFile]) -> DeleteEncoding:
+    return DeleteEncoding(
+        place_of(target.folder),
+        target.inline_limit,
+        target.tx.snapshot.snapshot_id + 1,
+        files,
+        vectors=target.option("write_deletion_vectors") == "true",
+        encrypted=target.is_encrypted,
+        access=target.access(),
+    )
+
+
+def _answered(
+    target: Target,
+    edit: TableEdit | None,
+    files: Mapping[int, TableFile],
+    answers: Sequence[Mapping[str, Any]],
+) -> DeleteRows | None:
     if not answers:
-        return None, 0
-    tx.restamp = functools.partial(restamp, target)
-    tx.written += [answer["written"]["path"] for answer in answers if "written" in answer]
-    return _change(target, edit, files, answers), sum(answer["count"] for answer in answers)
+        return None
+    target.tx.restamp = functools.partial(restamp, target)
+    target.tx.written += [answer["written"]["path"] for answer in answers if "written" in answer]
+    return _change(target, edit, files, answers)
 
 
 def _by_file(found: Any) -> Any:

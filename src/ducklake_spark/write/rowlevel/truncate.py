@@ -10,18 +10,18 @@ from pyspark.sql import functions as F
 from ducklake_spark.format.edits import DeleteRows, TruncateTable
 from ducklake_spark.format.objects import is_local
 from ducklake_spark.scan.read import FILE_ID
-from ducklake_spark.write.rowlevel.deletes import delete_matching, table_files
+from ducklake_spark.write.rowlevel.deletes import delete_left, delete_matching, table_files
 from ducklake_spark.write.target import Target
 
 
 def all_rows(
-    target: Target, read: Callable[[frozenset[int]], DataFrame]
+    target: Target, read: Callable[[frozenset[int]], DataFrame] | None
 ) -> tuple[list[TruncateTable | DeleteRows], int]:
     """The changes that end all rows, and how many rows the transaction still saw.
 
     Args:
         target: The table.
-        read: Reads the table without some data files, with the columns of `LOCATOR`.
+        read: Reads the table without some data files, with the columns of `LOCATOR`; None where no session can.
     """
     tx, table = target.tx, target.table
     edit = tx.edits.tables.get(table.table_id)
@@ -50,6 +50,10 @@ def all_rows(
     kept = frozenset(file_id for file_id, file in files.items() if file.inlined_deletes)
     changes: list[TruncateTable | DeleteRows] = [TruncateTable(table, tuple(names), committed, kept)]
     if any(files[file_id].rows_left for file_id in kept):
-        change, _ = delete_matching(target, read(committed - kept).where(F.col(FILE_ID) >= 0))
+        change = (
+            delete_left(target, kept)
+            if read is None
+            else delete_matching(target, read(committed - kept).where(F.col(FILE_ID) >= 0))[0]
+        )
         changes += [change] if change is not None else []
     return changes, count

@@ -1,0 +1,121 @@
+"""`format("ducklake")` as a Python data source, through Spark Connect and in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ducklake_spark import Lake
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(
+    not all(importlib.util.find_spec(name) for name in ("grpc", "pandas")), reason="needs pyspark[connect]"
+)
+def test_a_connect_session_reads_and_writes_the_format(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+    }
+    done = subprocess.run(
+        [sys.executable, __file__, str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=560,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+
+
+def main(folder: str) -> None:
+    """All of it, in one session."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    import ducklake_spark
+    from tests.interop.oracle import Oracle
+    from tests.interop.test_python_source import fill
+
+    # Not the usual port, which another server may have.
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    DefaultChannelBuilder.default_port = staticmethod(lambda: port)  # type: ignore[method-assign]
+    builder = SparkSession.builder.remote("local[2]").config("spark.connect.grpc.binding.port", str(port))
+    spark = builder.config("spark.sql.session.timeZone", "Asia/Kolkata").getOrCreate()
+    uri = f"ducklake:sqlite:{folder}/lake.sqlite"
+    with Oracle() as oracle:
+        oracle.attach(uri, data_path=f"{folder}/data [x]")
+        fill(oracle, folder)
+        oracle.detach()
+        with ducklake_spark.attach(uri, spark=spark, name="lake") as lake:
+            # Spark finds it without being told, where this package is on the path of the server.
+            found = spark.read.format("ducklake").option("table", "main.t").load(uri)
+            assert found.schema.simpleString() == lake.table("t").schema.simpleString()
+            assert _sorted(found) == _sorted(lake.table("t"))
+            ducklake_spark.register(spark)
+            ducklake_spark.register(spark)
+            _reads(spark, lake, uri)
+            _writes(spark, lake, uri)
+        oracle.attach(uri)
+        assert oracle.execute("SELECT count(*), count(DISTINCT id) FROM w") == [(60, 60)]
+    spark.stop()
+
+
+def _sorted(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, frame.collect()), key=repr)
+
+
+def _reads(spark: SparkSession, lake: Lake, uri: str) -> None:
+    found = spark.read.format("ducklake").options(table="t").load(uri).where("b2 > 90 AND z = 1 OR b2 = 7")
+    assert _sorted(found) == _sorted(lake.table("t").where("b2 > 90 AND z = 1 OR b2 = 7"))
+    feed = spark.read.format("ducklake").options(table="t", readChangeFeed="true", startingVersion=2)
+    assert _sorted(feed.load(uri)) == _sorted(lake.table_changes("t", 2))
+    _fails(lambda: spark.read.format("ducklake").load("lake.t").count(), "needs the lake and the table")
+
+
+def _writes(spark: SparkSession, lake: Lake, uri: str) -> None:
+    def write(frame: DataFrame, mode: str) -> int:
+        before = lake.version
+        frame.write.format("ducklake").mode(mode).option("table", "w").save(uri)
+        return lake.version - before
+
+    def rows(start: int, end: int) -> DataFrame:
+        return spark.range(start, end, 1, 2).selectExpr("id", "'n' AS v")
+
+    assert write(rows(3, 200), "append") == 1  # makes the table
+    assert write(rows(0, 50), "overwrite") == 1
+    assert write(rows(50, 60), "append") == 1
+    data = Path(lake.data_path)
+    before, version = sorted(map(str, data.rglob("*"))), lake.version
+    boom = rows(0, 100).selectExpr("if(id = 70, raise_error('boom'), id) AS id", "v")
+    _fails(lambda: write(boom, "append"), "boom")
+    assert lake.version == version and sorted(map(str, data.rglob("*"))) == before
+    _fails(lambda: write(rows(0, 1), "ignore"), "UNSUPPORTED_DATA_SOURCE_SAVE_MODE")
+
+
+def _fails(run: Callable[[], Any], message: str) -> None:
+    try:
+        run()
+    except Exception as error:
+        assert message in str(error), str(error)[:3000]
+    else:
+        raise AssertionError(f"did not fail: {message}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
