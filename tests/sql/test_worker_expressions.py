@@ -25,6 +25,8 @@ IN_PARTS = (
     "SELECT id, CASE WHEN s <> '' THEN format_bytes(length(s) // (length(s) - 0)) END FROM calls ORDER BY id",
     "SELECT id, list_transform(l, lambda x: format_bytes(x * 1000)) FROM calls ORDER BY id",
     "SELECT id, sum(gcd(i, j)) OVER (ORDER BY id), coalesce(parse_filename(s), 'none') FROM calls ORDER BY id",
+    "SELECT mean(b), mean(f) + 1, format_bytes(sum(i)::BIGINT) FROM calls",
+    "SELECT jaro_winkler_similarity(s, w, 0.7), decode(bl, 'replace') FROM calls ORDER BY id",
     "SELECT DISTINCT format_bytes(c) AS x FROM calls ORDER BY x NULLS LAST",
     "SELECT id, strftime(tz, '%H %Z'), timezone_hour(tz) FROM calls ORDER BY id",
     "WITH q AS (SELECT id, lcm(i, j) AS x FROM calls) SELECT id, x + 1, gcd(x, 4) FROM q WHERE x > 0 ORDER BY id",
@@ -33,6 +35,8 @@ WHOLE = (
     "SELECT a.id, b.id FROM calls a LEFT JOIN calls b ON gcd(a.id, b.id) = 2 ORDER BY ALL",
     "SELECT id FROM calls a WHERE EXISTS (SELECT 1 FROM calls b WHERE gcd(a.id, b.id) = 2) ORDER BY id",
     "SELECT iv * 2 AS x FROM calls ORDER BY x",
+    "SELECT arg_max_nulls_last(i, b), mad(f), gcd(max(i), 2) FROM calls",
+    "SELECT o, kahan_sum(f), format_bytes(count(*)) FROM calls GROUP BY o ORDER BY o",
 )
 
 

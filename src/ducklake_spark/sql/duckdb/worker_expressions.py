@@ -124,7 +124,8 @@ def translated(
     """
     plain = plain_calls(tree.copy())
     for place, node in enumerate(plain.walk()):
-        node.meta[PLACE] = place
+        if not _is_aggregate(node):  # Spark has it, or DuckDB answers the whole query
+            node.meta[PLACE] = place
     binder.annotate(plain, schemas, declared)
     forced = frozenset(_calls(plain)) if every_call else frozenset()
     while True:
@@ -141,8 +142,7 @@ def _calls(tree: exp.Expr) -> Iterator[int]:
     for node in tree.find_all(exp.Func, exp.Bracket, exp.Binary):
         if isinstance(node, (*_ENDS, exp.Connector, exp.Exists, exp.PropertyEQ, exp.Kwarg, exp.Dot)):
             continue
-        is_aggregate = isinstance(node, exp.Anonymous) and node.name.lower() in _listed()[1] - _listed()[0]
-        if not is_aggregate and not isinstance(node.parent, (*_ROWS, exp.Window)):
+        if not _is_aggregate(node) and not isinstance(node.parent, (*_ROWS, exp.Window)):
             yield int(node.meta[PLACE])
 
 
@@ -247,6 +247,11 @@ def _listed() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
     )
 
 
+def _is_aggregate(node: exp.Expr) -> bool:
+    """Whether it is an aggregate of DuckDB's that sqlglot does not know."""
+    return isinstance(node, exp.Anonymous) and node.name.lower() in _listed()[1]
+
+
 def _is_plain(column: exp.Expr) -> bool:
     """Whether a column stands in a SELECT as it is, or is only compared with NULL."""
     parent = column.parent
@@ -314,7 +319,7 @@ def _call(
     parts: dict[tuple[str, str], tuple[Part, list[exp.Expr]]],
 ) -> exp.Anonymous:
     kind = types[id(top)]
-    if isinstance(top, _CUT):
+    if isinstance(top, _CUT) or _is_aggregate(top):
         raise NotSeparableError(f"{top.sql('duckdb')} is no scalar expression.")
     args: list[exp.Expr] = []
     inputs: list[str] = []
@@ -354,8 +359,7 @@ def _leaves(made: exp.Expr) -> list[exp.Expr]:
     while waiting:
         node = waiting.pop()
         name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
-        is_aggregate = bool(name) and name in _listed()[1] and name not in _listed()[0]
-        is_cut = node is not made and (isinstance(node, _CUT) or name in _NOW or is_aggregate)
+        is_cut = node is not made and (isinstance(node, _CUT) or name in _NOW or _is_aggregate(node))
         if is_cut or (isinstance(node, exp.Column) and not _is_parameter(node)):
             found.append(node)
         else:

@@ -79,6 +79,10 @@ class LakeSpark(Spark):
         FUNC_TOKENS = {*SparkParser.FUNC_TOKENS, TokenType.SETTINGS}  # noqa: RUF012
 
 
+_AS_WRITTEN = frozenset({"REDUCE", "APPLY", "JAROWINKLER_SIMILARITY", "JARO_WINKLER_SIMILARITY", "DECODE"})
+"""Functions of DuckDB's whose arguments sqlglot does not keep as they are."""
+
+
 class LakeDuckDB(DuckDB):
     """DuckDB's dialect with the clauses of lakes in queries."""
 
@@ -87,9 +91,8 @@ class LakeDuckDB(DuckDB):
 
     class Parser(QueryGrammar, DuckDBParser):
         FUNC_TOKENS = {*DuckDBParser.FUNC_TOKENS, TokenType.SETTINGS, TokenType.APPLY}  # noqa: RUF012
-        # DuckDB's reduce() does not need an initial value, and apply() is a function of lists.
         FUNCTIONS = {  # noqa: RUF012
-            name: make for name, make in DuckDBParser.FUNCTIONS.items() if name not in ("REDUCE", "APPLY")
+            name: make for name, make in DuckDBParser.FUNCTIONS.items() if name not in _AS_WRITTEN
         }
         RANGE_PARSERS = {  # noqa: RUF012
             **DuckDBParser.RANGE_PARSERS,
