@@ -184,3 +184,11 @@ def test_an_expired_snapshot_answers_nothing(native: NativeLake) -> None:
     native.lake.expire_snapshots(older_than=datetime.datetime.now(datetime.timezone.utc))
     with pytest.raises(SnapshotNotFoundError, match="expired"):
         frame.count()
+
+
+def test_columns_with_fields_are_counted(native: NativeLake) -> None:
+    name = native.table("nested", "a INT, s STRUCT(x INT, y VARCHAR), l INT[], m MAP(VARCHAR, INT)")
+    rows = "SELECT CAST(id AS INT), if(id = 2, NULL, named_struct('x', 1, 'y', 'z')), array(1), map('k', 2) FROM range(300)"
+    native.sql(f"INSERT INTO {name} {rows}")
+    assert native.rows(f"SELECT count(*), max(a) FROM {name}") == [(300, 299)]
+    assert native.rows(f"SELECT count(s), count(l), count(m), count(s.x) FROM {name}") == [(299, 300, 300, 299)]

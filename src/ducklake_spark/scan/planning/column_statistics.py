@@ -18,7 +18,7 @@ import pyspark.sql.types as spark_types
 from ducklake_spark.catalog.store import Query, Store
 from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.format.columns import ColumnDef
-from ducklake_spark.format.types import Decimal, parse_type
+from ducklake_spark.format.types import Decimal
 from ducklake_spark.scan.planning.plan import FileGroup, ScanPlan, group_condition
 
 Statistics = tuple[int | float | str | bool | None, int | float | str | bool | None, int]
@@ -182,7 +182,7 @@ def _wanted(plan: ScanPlan, group: FileGroup, kind: str) -> Iterator[_Column]:
 
 def _value_sql(column: ColumnDef, spark_type: spark_types.DataType, bound: str, kind: str) -> str | None:
     """A bound's text as what it means; NULL where it is none of the type, None where the database cannot compare it."""
-    data_type = parse_type(column.type)
+    data_type = column.data_type
     if data_type.name == "boolean":
         return f"CASE WHEN {bound} IN ('1', 'true') THEN 1 WHEN {bound} IN ('0', 'false') THEN 0 END"
     form = _TIMES.get(type(spark_type))
