@@ -191,4 +191,6 @@ def test_columns_with_fields_are_counted(native: NativeLake) -> None:
     rows = "SELECT CAST(id AS INT), if(id = 2, NULL, named_struct('x', 1, 'y', 'z')), array(1), map('k', 2) FROM range(300)"
     native.sql(f"INSERT INTO {name} {rows}")
     assert native.rows(f"SELECT count(*), max(a) FROM {name}") == [(300, 299)]
-    assert native.rows(f"SELECT count(s), count(l), count(m), count(s.x) FROM {name}") == [(299, 300, 300, 299)]
+    assert native.rows(f"SELECT count(s), count(l), count(m), count(s.x) FROM {name}") == [
+        (299, 300, 300, 299)
+    ]
