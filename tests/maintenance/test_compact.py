@@ -51,8 +51,7 @@ def test_pruning_works_on_each_column_of_a_z_order(lake: Lake) -> None:
     for condition in ("x = 500", f"y = '{y}'"):
         assert files_read(table.to_df().where(condition)) <= row.files_created / 2, condition
     [again] = table.compact(order_by="d").collect()
-    # Spark draws the bounds of its ranges from a sample, so a day can reach over the ends of a file.
-    assert files_read(table.to_df().where("d = date'2020-06-01'")) <= 3
+    assert files_read(table.to_df().where("d = date'2020-06-01'")) <= 2
     assert again.rows == len(told) and unknown_files(lake) == set()
     changes = lake.table_changes("p", version + 1, lake.current_snapshot().first()[0])
     assert {each.change_type for each in changes.collect()} == {"update_preimage", "update_postimage"}
