@@ -259,15 +259,7 @@ def tree_of(given: Any, kinds: Mapping[str, Any]) -> Any:
     reference = {"class": "AttributeReference", "name": attribute[0], "dataType": kind, "children": []}
     if name in ("IsNull", "IsNotNull"):
         return {"class": name, "children": [reference]}
-    if name not in (
-        "EqualTo",
-        "GreaterThan",
-        "GreaterThanOrEqual",
-        "LessThan",
-        "LessThanOrEqual",
-        "In",
-        "StringStartsWith",
-    ):
+    if name not in _COMPARISONS:
         return None
     values = given.value if name == "In" else [given.value]
     literals = [_literal(value) for value in values]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyspark.sql.types as spark_types
 from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +36,7 @@ from ducklake_spark.workers.object_store import NOWHERE, is_remote
 
 _SOURCE = SourceColumns("__ducklake_own_path", "__ducklake_own_position", "__ducklake_own_code")
 _LONG = spark_types.LongType()
+_File = TypeVar("_File")
 _TASK_BYTES, _FILE_BYTES = 128 << 20, 4 << 20
 """What a task reads about, and what it costs to open one more file: as Spark reckons with its own scans."""
 
@@ -188,13 +189,16 @@ def file_node(column: ColumnDef, defaults: Mapping[int, str | None]) -> FileNode
 def _tasks(
     spark: SparkSession, files: Iterable[tuple[ScannedFile, int]]
 ) -> tuple[tuple[ScannedFile, ...], ...]:
+    context = getattr(spark, "_sc", None)
+    return dealt(files, int(context.defaultParallelism) if context is not None else 1)
+
+
+def dealt(files: Iterable[tuple[_File, int]], wanted: int) -> tuple[tuple[_File, ...], ...]:
     """The files dealt to tasks: the largest first, each to the task that has least to do."""
     ordered = sorted(files, key=lambda pair: -pair[1])
     total = sum(size + _FILE_BYTES for _, size in ordered)
-    context = getattr(spark, "_sc", None)
-    parallelism = int(context.defaultParallelism) if context is not None else 1
-    count = min(len(ordered), max(parallelism, -(-total // _TASK_BYTES)))
-    tasks: list[list[ScannedFile]] = [[] for _ in range(count)]
+    count = min(len(ordered), max(wanted, -(-total // _TASK_BYTES)))
+    tasks: list[list[_File]] = [[] for _ in range(count)]
     loads = [0] * count
     for file, size in ordered:
         least = loads.index(min(loads))

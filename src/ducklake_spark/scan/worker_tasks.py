@@ -6,7 +6,7 @@ workers (`workers/table_scan.py`), and rows arrive in the types that `lake.table
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -29,7 +29,7 @@ from ducklake_spark.scan.projection.types import TypeChoices, is_direct, user_ty
 from ducklake_spark.scan.pruning.file_pruning import condition
 from ducklake_spark.scan.pruning.predicate import parse
 from ducklake_spark.scan.pruning.worker_filter import sql_of
-from ducklake_spark.scan.worker_scan import carried_value, file_node
+from ducklake_spark.scan.worker_scan import carried_value, dealt, file_node
 from ducklake_spark.spark.worker_functions import arrow_schema
 from ducklake_spark.storage import local_path
 from ducklake_spark.workers.duckdb_encoder import NULL_FOLDER
@@ -54,8 +54,6 @@ FEED_FIELDS = (
     spark_types.StructField("change_type", spark_types.StringType()),
 )
 _ATTEMPTS = 10
-_TASK_BYTES, _FILE_BYTES = 128 << 20, 4 << 20
-"""What a task reads about, and what it costs to open one more file."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +187,7 @@ class _Planner:
             at,
             sql_of(parse(filters, by_name, exact), lambda column: called.get(column.column_id)),
         )
-        return TableTasks(scan, (*_dealt(files, tasks), *kept))
+        return TableTasks(scan, (*map(ScanTask, dealt(files, tasks)), *kept))
 
     def feed(self, feed: Feed) -> tuple[FeedScan, FeedTask]:
         layouts = _Layouts(self.plan)
@@ -300,7 +298,7 @@ def _with_names(source: Source, names: NameMap | None, columns: Mapping[int, Col
     if names is None:
         return source
     constants = {
-        column_id: _path_value(source.path, key, columns[column_id])
+        column_id: path_value(source.path, key, duckdb_name(columns[column_id].data_type))
         for column_id, key in names.partitions.items()
         if column_id in columns
     }
@@ -315,9 +313,8 @@ def _with_names(source: Source, names: NameMap | None, columns: Mapping[int, Col
     )
 
 
-def _path_value(path: str, key: str, column: ColumnDef) -> str:
-    """A value that stands in the folders of a file, `key=value`."""
-    type_ = duckdb_name(column.data_type)
+def path_value(path: str, key: str, type_: str) -> str:
+    """SQL for a value that stands in the folders of a file, `key=value`, in a type of DuckDB's."""
     for folder in path.split("/")[:-1]:
         name, is_pair, value = folder.partition("=")
         if is_pair and unquote(name).lower() == key.lower():
@@ -328,19 +325,3 @@ def _path_value(path: str, key: str, column: ColumnDef) -> str:
 
 def _place(path: str) -> str:
     return local_path(path) or path
-
-
-def _dealt(files: Iterable[tuple[ReadFile, int]], wanted: int) -> Iterator[ScanTask]:
-    """The files dealt to tasks: the largest first, each to the task that has least to do."""
-    ordered = sorted(files, key=lambda pair: -pair[1])
-    if not ordered:
-        return
-    total = sum(size + _FILE_BYTES for _, size in ordered)
-    count = min(len(ordered), max(wanted, -(-total // _TASK_BYTES)))
-    tasks: list[list[ReadFile]] = [[] for _ in range(count)]
-    loads = [0] * count
-    for file, size in ordered:
-        least = loads.index(min(loads))
-        tasks[least].append(file)
-        loads[least] += size + _FILE_BYTES
-    yield from (ScanTask(tuple(task)) for task in tasks)

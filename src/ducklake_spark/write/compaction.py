@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
@@ -44,6 +43,7 @@ from ducklake_spark.format.types import (
     text_literal,
 )
 from ducklake_spark.scan.projection.column import NameMap
+from ducklake_spark.scan.worker_tasks import path_value
 from ducklake_spark.spark.errors import task_failure
 from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
 from ducklake_spark.workers.compaction import (
@@ -53,7 +53,7 @@ from ducklake_spark.workers.compaction import (
     Rewriting,
     Work,
 )
-from ducklake_spark.workers.duckdb_encoder import NULL_FOLDER, hive_folder
+from ducklake_spark.workers.duckdb_encoder import hive_folder
 from ducklake_spark.workers.file_columns import FileNode
 from ducklake_spark.workers.file_rows import Source
 from ducklake_spark.workers.object_store import Access, is_remote
@@ -233,7 +233,7 @@ class Compaction:
         names = self.names[file.mapping_id]
         columns = {column.column_id: column for column in self.tables[file.schema_version].columns}
         constants = {
-            column_id: _path_value(whole, key, columns[column_id], file.is_exact)
+            column_id: path_value(whole, key, _file_type(columns[column_id].data_type, file.is_exact))
             for column_id, key in names.partitions.items()
             if column_id in columns
         }
@@ -405,17 +405,6 @@ def _file_type(data_type: DataType, is_exact: bool) -> str:
             return f"STRUCT({', '.join(parts)})"
         case _:
             return duckdb_name(data_type)
-
-
-def _path_value(path: str, key: str, column: ColumnDef, is_exact: bool) -> str:
-    """A value that stands in the folders of a file, `key=value`."""
-    type_ = _file_type(column.data_type, is_exact)
-    for folder in path.split("/")[:-1]:
-        name, is_pair, value = folder.partition("=")
-        if is_pair and unquote(name).lower() == key.lower():
-            text = unquote(value)
-            return f"CAST({'NULL' if text == NULL_FOLDER else text_literal(text)} AS {type_})"
-    return f"CAST(NULL AS {type_})"
 
 
 def _order(table: TableDef, then: TableDef, macros: Sequence[MacroDef]) -> Order | None:
