@@ -1,4 +1,4 @@
-"""docs/cli-reference.md and docs/sql-reference.md say what the code says."""
+"""The pages that are made from the code say what the code says."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ PAGES = runpy.run_path(str(ROOT / "scripts" / "site" / "references.py"))["PAGES"
 def test_a_reference_is_up_to_date(page: str) -> None:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     assert text == PAGES[page](), "run scripts/site/references.py"
+
+
+def test_every_file_says_what_it_is_for() -> None:
+    page = PAGES["files.md"]()
+    names = [path.name for path in (ROOT / "src" / "ducklake_spark").rglob("*.py") if path.stat().st_size]
+    assert len(names) > 300
+    assert page.count("\n| `") == len(names)
 
 
 def test_the_dag_on_the_page_is_the_example() -> None:

@@ -1,10 +1,11 @@
-"""Writes docs/cli-reference.md and docs/sql-reference.md from the code: `python scripts/site/references.py`.
+"""Writes docs/cli-reference.md, docs/sql-reference.md and docs/files.md from the code: `python scripts/site/references.py`.
 
 `make docs` runs it, and a test compares: the pages cannot say anything else than the code does.
 """
 
 from __future__ import annotations
 
+import ast
 import enum
 import inspect
 import re
@@ -25,6 +26,7 @@ from ducklake_spark.sql.parser.grammar import OF_DUCKDB, STATEMENTS
 from ducklake_spark.sql.parser.grammar_other import NOT_HERE
 
 DOCS = Path(__file__).parents[2] / "docs"
+SOURCE = Path(__file__).parents[2] / "src" / "ducklake_spark"
 _BAR = re.compile(r"(?<!\\)\|")
 NOTE = "Generated from the code by `scripts/site/references.py`; a test keeps it so."
 
@@ -145,6 +147,29 @@ def _option_row(name: str) -> tuple[str, str]:
     return f"`{name}`", f"{_sentence(option.description)}{fixed}"
 
 
+def files() -> str:
+    """The page of the files: each module by its folder, with what it says of itself first."""
+    parts = [
+        "# Every file",
+        f"{NOTE} [Architecture](architecture.md) says how they work together.",
+    ]
+    for folder in sorted({path.parent for path in SOURCE.rglob("*.py")}):
+        rows = [
+            (f"`{path.name}`", said)
+            for path in sorted(folder.glob("*.py"))
+            if (said := _first_of(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""))
+        ]
+        if rows:
+            name = str(folder.relative_to(SOURCE.parent)) + "/"
+            parts += [f"## `{name}`", _grid(("file", "what it is for"), rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _first_of(text: str) -> str:
+    """The first paragraph, as one line, with marks that Markdown would take for its own."""
+    return _sentence(text.split("\n\n")[0].replace("<", "&lt;"))
+
+
 def _sentence(text: str) -> str:
     """One line that ends with a full stop."""
     line = " ".join(inspect.cleandoc(text).split())
@@ -158,7 +183,7 @@ def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {line} |" for line in lines)
 
 
-PAGES = {"cli-reference.md": cli, "sql-reference.md": sql}
+PAGES = {"cli-reference.md": cli, "sql-reference.md": sql, "files.md": files}
 
 if __name__ == "__main__":
     for page, text in PAGES.items():
