@@ -22,12 +22,13 @@ def counted(jvm):
 session._Jvm.begin = counted
 
 lake = ducklake_spark.attach("ducklake:m.ducklake")
-lake.sql("CREATE TABLE t (a INT); INSERT INTO t VALUES (1), (2)")
+lake.sql("CREATE TABLE t (a INT); INSERT INTO t VALUES (1), (2), (9); UPDATE t SET a = 8 WHERE a = 9")
+lake.sql("DELETE FROM t WHERE a > 7")
 assert not launched, "no statement needed Spark"
 
 # A statement before it fails: the JVM that was begun is given up, and ends as soon as it is there.
 try:
-    lake.sql("CREATE TABLE t (a INT); UPDATE t SET a = 3")
+    lake.sql("CREATE TABLE t (a INT); UPDATE t SET a = a + 3")
 except ducklake_spark.AlreadyExistsError:
     pass
 [unused] = launched
@@ -50,7 +51,7 @@ assert found[0].sparkContext is found[1].sparkContext
 assert launched[1]._gateway is found[0].sparkContext._gateway
 assert session._expected is None
 
-lake.sql("UPDATE t SET a = 7 WHERE a = 1")
+lake.sql("UPDATE t SET a = 6 + 1 WHERE a = 1")
 assert len(launched) == 2, "there is a session"
 print(sorted(row.a for row in lake.sql("SELECT * FROM t").collect()))
 """

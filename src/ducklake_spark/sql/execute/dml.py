@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from ducklake_spark.engine import plain_changes
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import DuckLakeError, InvalidInputError, NotFoundError, did_you_mean
 from ducklake_spark.format.names import ticked
@@ -16,6 +17,7 @@ from ducklake_spark.sql.duckdb import one_task
 from ducklake_spark.sql.execute import duckdb_queries
 from ducklake_spark.sql.execute.assign import Assigned, fitted, fitted_frame, nanoseconds, needs_cast
 from ducklake_spark.sql.execute.context import Context
+from ducklake_spark.sql.execute.plain_changes import plain_statement
 from ducklake_spark.sql.execute.plain_values import plain_rows
 from ducklake_spark.sql.parser import nodes
 from ducklake_spark.sql.parser.nodes import Name, Piece
@@ -237,6 +239,9 @@ def update(context: Context, node: nodes.Update) -> int:
     """UPDATE; with FROM, each row takes its values from the one row that matches it."""
     table = target_of(context, node.name)
     assigned = _assigned(table, node.assignments, node.alias)
+    plain = _changed_plainly(context, node, table)
+    if plain is not None:
+        return plain
     if node.source is not None or node.ctes is not None:
         return _update_from(context, node, table, assigned)
     with ExitStack() as stack:
@@ -252,6 +257,19 @@ def update(context: Context, node: nodes.Update) -> int:
             return _or_raise(context, error, lambda: _update_from(context, node, table, assigned))
         with context.running():
             return table.update(values, condition, alias=node.alias)
+
+
+def _changed_plainly(context: Context, node: nodes.Update | nodes.Delete, table: Table) -> int | None:
+    """Changes rows of the catalog without Spark; None where that cannot be, with nothing done."""
+    statement = plain_statement(context.text, context.dialect, node)
+    if statement is None:
+        return None
+    wanted = statement.of(table.definition)
+    if wanted is None:
+        return None
+    scope, found = scope_of(context.lake), table.definition
+    with context.running():
+        return scope.statement(lambda tx: plain_changes.change(scope, tx, found, wanted))
 
 
 def _checked(context: Context, table: Table, alias: str, condition: str | None, *texts: str) -> DataFrame:
@@ -327,6 +345,9 @@ def _matches(
 def delete(context: Context, node: nodes.Delete) -> int:
     """DELETE; with USING, the rows that match a row of another table."""
     table = target_of(context, node.name)
+    plain = _changed_plainly(context, node, table)
+    if plain is not None:
+        return plain
     if node.source is not None or node.ctes is not None:
         return _delete_found(context, node, table)
     with ExitStack() as stack:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import decimal
 import re
 from collections.abc import Sequence
 from datetime import date
-from decimal import Decimal
 from typing import Any
 
 from sqlglot import exp
 
-from ducklake_spark.format.types import DataType
+from ducklake_spark.format.types import DataType, Decimal
 from ducklake_spark.sql.execute.context import Context
 from ducklake_spark.sql.parser.grammar_queries import parse_query_text
 from ducklake_spark.sql.parser.nodes import Piece
@@ -19,7 +19,7 @@ _MOST = 2000
 """More values than this are read faster by Spark."""
 _INTEGERS = frozenset({f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)})
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_OTHER = object()
+OTHER = object()
 """What a value is that only Spark can compute or cast."""
 
 
@@ -38,53 +38,52 @@ def plain_rows(
         for name, data_type, piece in zip(names, types, row, strict=True):
             if piece is None:
                 continue
-            value = _value(context, piece, data_type)
-            if value is _OTHER:
+            text = context.source(piece)
+            value = plain_value(parse_query_text(text, context.dialect), data_type)
+            if isinstance(value, str) and "\\" in text:
+                return None  # Spark and sqlglot might differ about backslashes
+            if value is OTHER:
                 return None
             values[name] = value
         found.append(values)
     return found
 
 
-def _value(context: Context, piece: Piece, data_type: DataType) -> Any:
-    tree = parse_query_text(context.source(piece), context.dialect)
+def plain_value(tree: exp.Expr, data_type: DataType) -> Any:
+    """The value of a literal for a column of this type; `OTHER` when it is none, or not of the type."""
     sign = 1
     if isinstance(tree, exp.Neg):
         sign, tree = -1, tree.this
     if isinstance(tree, exp.Null) and sign == 1:
         return None
     if isinstance(tree, exp.Boolean) and sign == 1:
-        return bool(tree.this) if data_type.name == "boolean" else _OTHER
+        return bool(tree.this) if data_type.name == "boolean" else OTHER
     if isinstance(tree, exp.Cast) and sign == 1:
-        return _date(tree) if data_type.name == "date" else _OTHER
+        return _date(tree) if data_type.name == "date" else OTHER
     if not isinstance(tree, exp.Literal):
-        return _OTHER
+        return OTHER
     text = str(tree.this)
     if tree.is_string:
-        # Spark and sqlglot might differ about backslashes.
-        plain = sign == 1 and data_type.name == "varchar" and "\\" not in context.source(piece)
-        return text if plain else _OTHER
+        return text if sign == 1 and data_type.name == "varchar" else OTHER
     if text.isascii() and text.isdigit():
         number = sign * int(text)
         if data_type.name in _INTEGERS:
             return number
-        return Decimal(number) if data_type.name == "decimal" else _OTHER
+        return decimal.Decimal(number) if isinstance(data_type, Decimal) else OTHER
     whole, _, fraction = text.partition(".")
-    if data_type.name == "decimal" and (whole + fraction).isdigit() and len(fraction) <= _scale(data_type):
-        return sign * Decimal(text)
-    return _OTHER
+    digits = whole + fraction
+    if isinstance(data_type, Decimal) and digits.isdigit() and len(fraction) <= data_type.scale:
+        exact = decimal.Decimal(text)  # a product would be rounded to the digits of Python's context
+        return exact if sign == 1 else exact.copy_negate()
+    return OTHER
 
 
 def _date(tree: exp.Cast) -> Any:
     """The value of `DATE '2026-01-31'`; whatever else is written only Spark reads."""
     text = str(tree.this.this) if isinstance(tree.this, exp.Literal) and tree.this.is_string else ""
     if not tree.to.is_type(exp.DataType.Type.DATE) or _DATE.fullmatch(text) is None:
-        return _OTHER
+        return OTHER
     try:
         return date.fromisoformat(text)
     except ValueError:
-        return _OTHER
-
-
-def _scale(data_type: DataType) -> int:
-    return int(getattr(data_type, "scale", 0))
+        return OTHER

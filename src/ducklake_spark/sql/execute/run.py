@@ -12,6 +12,7 @@ from ducklake_spark.errors import DuckLakeError, InvalidInputError, add_statemen
 from ducklake_spark.format.types import fold
 from ducklake_spark.spark.errors import quiet
 from ducklake_spark.sql.execute import queries, statements
+from ducklake_spark.sql.execute.plain_changes import plain_statement
 from ducklake_spark.sql.execute.session import Session, session_of
 from ducklake_spark.sql.parser import nodes
 from ducklake_spark.sql.parser.grammar import LakeStatement
@@ -49,6 +50,10 @@ def _needs_spark(statement: Statement) -> bool:
     if not isinstance(statement.tree, LakeStatement):
         return True
     node = statement.tree.node
+    if isinstance(node, (nodes.Update, nodes.Delete)) and plain_statement(
+        statement.text, statement.dialect, node
+    ):
+        return False
     return isinstance(node, (nodes.Update, nodes.Merge)) or (
         isinstance(node, nodes.Delete) and node.where is not None
     )
