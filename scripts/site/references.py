@@ -1,4 +1,4 @@
-"""Writes docs/cli-reference.md, docs/sql-reference.md and docs/files.md from the code: `python scripts/site/references.py`.
+"""Writes the pages of docs/ that are made from the code: `python scripts/site/references.py`.
 
 `make docs` runs it, and a test compares: the pages cannot say anything else than the code does.
 """
