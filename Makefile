@@ -20,7 +20,7 @@ OR_NONE   = || [ $$? -eq 5 ]
 .DEFAULT_GOAL := help
 S3_JARS := build/s3-jars
 
-.PHONY: venv-oldest try-airflow s3-jars test-s3 browser lock release test-fast test-docs docs-serve bench-add-files bench-duckdb bench-first bench-maintenance bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 test-duckdb2-quick lint format types docs bench-catalog clean
+.PHONY: venv-oldest try-airflow try-dbt s3-jars test-s3 browser lock release test-fast test-docs docs-serve bench-add-files bench-duckdb bench-first bench-maintenance bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 test-duckdb2-quick lint format types docs bench-catalog clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -73,7 +73,7 @@ test-deep: venv java servers browser ## Run all tests with many more generated e
 
 # The catalog database makes no difference to Spark, so on the oldest one those in a DuckDB file are enough; files with
 # variants and geometries it cannot open at all.
-OLDEST_TESTS := tests/scan tests/sql/test_queries.py tests/sql/test_dml.py tests/spark/test_native_reads.py tests/spark/test_native_writes.py tests/spark/test_native_functions.py tests/spark/test_native_statistics.py tests/spark/test_format.py tests/write/test_values.py tests/write/test_types.py tests/interop/test_views.py \
+OLDEST_TESTS := tests/scan tests/sql/test_queries.py tests/sql/test_dml.py tests/spark/test_native_reads.py tests/spark/test_native_writes.py tests/spark/test_native_functions.py tests/spark/test_native_answered.py tests/spark/test_native_statistics.py tests/spark/test_format.py tests/write/test_values.py tests/write/test_types.py tests/interop/test_views.py \
   $(addprefix tests/interop/test_,scan_rows.py scan_types.py scan_evolution.py insert_twins.py rowlevel_twins.py)
 test-oldest: $(OLDEST)/.stamp java ## Run the Spark tests on the oldest PySpark
 	$(call PYTEST,$(OLDEST)) -n $(JOBS) $(BY_FILE) -m spark -k 'not sqlite and not postgres and not mysql' $(OLDEST_TESTS) $(ARGS) $(OR_NONE)
@@ -158,6 +158,9 @@ release: venv java ## Build wheel and sdist, check them, and try the wheel in a 
 
 try-airflow: java ## Run examples/airflow with Airflow, in an environment of its own
 	@JAVA_HOME="$$(scripts/java)" scripts/try-airflow .venvs/airflow
+
+try-dbt: venv java ## Run examples/dbt with dbt-spark, in an environment of its own
+	@JAVA_HOME="$$(scripts/java)" scripts/try-dbt .venvs/dbt $(BIN)/python
 
 clean: ## Remove environments, caches and build results
 	rm -rf $(VENV) .venvs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db

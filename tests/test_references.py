@@ -28,3 +28,10 @@ def test_the_dag_on_the_page_is_the_example() -> None:
     page = (ROOT / "docs" / "guides" / "scheduled-maintenance.md").read_text(encoding="utf-8")
     dag = (ROOT / "examples" / "airflow" / "lake_maintenance.py").read_text(encoding="utf-8")
     assert f"```text\n{dag}```" in page, "make try-airflow, then copy the file to the page"
+
+
+@pytest.mark.parametrize("file", ["run.py", "profiles.yml", "macros/ducklake.sql"])
+def test_the_files_of_dbt_on_the_page_are_the_example(file: str) -> None:
+    page = (ROOT / "docs" / "guides" / "dbt.md").read_text(encoding="utf-8")
+    text = (ROOT / "examples" / "dbt" / file).read_text(encoding="utf-8")
+    assert f"\n{text}```" in page, "make try-dbt, then copy the file to the page"

@@ -31,6 +31,7 @@ _FILES = (
     "Early",
     "LakeQueries",
     "Commands",
+    "Answered",
     "Plugin",
 )
 UNIT = Unit("catalog", tuple(f"catalog/{name}.java" for name in _FILES), needs=(RELATIONS,))

@@ -13,11 +13,14 @@ from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.transaction import Transaction
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import DependencyError, InvalidInputError
-from ducklake_spark.format.duckdb_sql import Expression, quote_if_needed
+from ducklake_spark.format.duckdb_sql import CATALOG_TOKEN, Expression, quote_if_needed
+from ducklake_spark.format.names import ticked
 from ducklake_spark.format.types import fold, parse_type, quote
 from ducklake_spark.scan.projection.types import choices_of, user_type
 from ducklake_spark.spark.native.callbacks import Refusal
+from ducklake_spark.sql.execute.queries import spark_sql
 from ducklake_spark.sql.native.loaded import LAKE_TYPE
+from ducklake_spark.sql.parser.grammar_queries import parse_query_text
 from ducklake_spark.sql.parser.stored_texts import duckdb_expression
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ Facts = Mapping[str, Any]
 
 _TRANSFORMS = {"years": "year", "months": "month", "days": "day", "hours": "hour", "date": "day"}
 _RESERVED = frozenset(
-    {"provider", "owner", "comment", "sorted_by", "is_managed_location", "external", "location"}
+    {"provider", "owner", "comment", "sorted_by", "is_managed_location", "external", "location", "table_type"}
 )
 """Properties that Spark gives to every table, or that are no options of one."""
 _PROVIDERS = frozenset({"ducklake", "parquet"})
@@ -255,6 +258,17 @@ class Definitions:
         patterns = (facts["pattern"] or "*").lower().split("|")
         found = [name for name in names if any(fnmatchcase(name.lower(), each.strip()) for each in patterns)]
         return json.dumps(sorted(found))
+
+    def show_view(self, facts: Facts, _: Any) -> str:
+        """SHOW CREATE TABLE of a view: the text with which Spark reads it."""
+        schema, name = self.name(facts)
+        view = self._lake.view((schema, name))
+        aliases = f" ({', '.join(map(ticked, view.column_aliases))})" if view.column_aliases else ""
+        dialect = "duckdb" if view.dialect == "duckdb" else "spark"
+        text = view.sql.replace(CATALOG_TOKEN, quote(self._lake.name))
+        query = spark_sql(parse_query_text(text, dialect), dialect)
+        shown = ".".join(map(ticked, (self._lake.name, schema, view.name)))
+        return f"CREATE VIEW {shown}{aliases} AS\n{query}\n"
 
 
 def _require_properties(properties: Mapping[str, str]) -> None:

@@ -81,7 +81,8 @@ class LoadedTables:
             if view is None:
                 raise Refusal("NoSuchTable")
             frame = read_view(self._lake_of(scope), tx, schema.name, view)
-            return self._of_frame(scope, tx, schema, view.name, view.comment, frame)
+            properties = {"table_type": "VIEW"} | ({"comment": view.comment} if view.comment else {})
+            return self._of_frame(scope, tx, schema, view.name, properties, frame)
         return self._table(scope, tx, schema, table, travels=travels, writes=bool(facts.get("writes")))
 
     def exists(self, facts: Mapping[str, Any], _: Any) -> bool:
@@ -222,12 +223,11 @@ class LoadedTables:
         tx: Transaction,
         schema: SchemaDef,
         name: str,
-        comment: str | None,
+        properties: Mapping[str, str],
         frame: DataFrame,
     ) -> str:
         handle = json.dumps({"table": name, "number": next(self._numbers)})
         self._keep(handle, Loaded(scope, tx, schema, None, frame))
-        properties = {} if comment is None else {"comment": comment}
         return self._facts(
             (schema.name, name), frame.schema, handle, id=handle, properties=properties, eager=True
         )
@@ -249,7 +249,7 @@ class LoadedTables:
     ) -> str:
         schema, table = described
         frame = METADATA_TABLES[fold(kind)](self._lake_of(scope), (schema.name, table.name))
-        return self._of_frame(scope, tx, schema, f"{table.name}.{fold(kind)}", None, frame)
+        return self._of_frame(scope, tx, schema, f"{table.name}.{fold(kind)}", {}, frame)
 
     def _facts(self, name: tuple[str, str], schema: spark_types.StructType, handle: str, **more: Any) -> str:
         facts = {

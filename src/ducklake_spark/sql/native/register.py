@@ -118,6 +118,7 @@ def answers_of(lake: Lake, *, knows_threads: bool) -> LakeAnswers:
             "renameView": definitions.rename_view,
             "dropView": definitions.drop_view,
             "listViews": definitions.list_views,
+            "showView": definitions.show_view,
             "stage": writes.stage,
             "commitStaged": writes.commit_staged,
             "abortStaged": writes.abort_staged,

@@ -123,6 +123,8 @@ class LakeTable
     }
 
     public boolean truncateTable() {
+        if (!this.facts.flag("writable"))
+            throw Lake.failure("ducklake_spark.errors.InvalidInputError: " + name() + " is no table whose rows can be changed.");
         this.lake.ask("truncate", Facts.of(new Object[] {"handle", this.handle}));
         return true;
     }

@@ -118,6 +118,8 @@ class CommandRule extends Rule {
     public TreeNode apply(TreeNode tree) {
         LogicalPlan plan = (LogicalPlan) tree;
         if (!plan.resolved()) return plan;
+        LogicalPlan answered = Answered.of(plan);
+        if (answered != null) return answered;
         if (plan instanceof WithCTE) {
             LogicalPlan inside = ((WithCTE) plan).plan();
             boolean changesRows = inside instanceof DeleteFromTable || inside instanceof UpdateTable

@@ -1,0 +1,3 @@
+{{ config(materialized='view') }}
+
+select id, customer_id, amount from {{ ref('orders') }} where status = 'delivered'
