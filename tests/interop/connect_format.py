@@ -1,62 +1,32 @@
-"""`format("ducklake")` as a Python data source, through Spark Connect and in a process of its own."""
+"""`format("ducklake")` as a Python data source, through Spark Connect: a part of `connect_session.py`."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ducklake_spark import Lake
 
-ROOT = Path(__file__).parents[2]
+
+def check(spark: SparkSession, folder: str) -> None:
+    """Reads and writes, in a time zone that is nobody's default."""
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    try:
+        _check(spark, f"{folder}/format")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
-@pytest.mark.spark
-@pytest.mark.skipif(
-    not all(importlib.util.find_spec(name) for name in ("grpc", "pandas")), reason="needs pyspark[connect]"
-)
-def test_a_connect_session_reads_and_writes_the_format(tmp_path: Path) -> None:
-    environment = {
-        **os.environ,
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
-    }
-    done = subprocess.run(
-        [sys.executable, __file__, str(tmp_path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=560,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-
-
-def main(folder: str) -> None:
-    """All of it, in one session."""
-    from pyspark.sql import SparkSession
-    from pyspark.sql.connect.client import DefaultChannelBuilder
-
+def _check(spark: SparkSession, folder: str) -> None:
     import ducklake_spark
     from tests.interop.oracle import Oracle
     from tests.interop.test_python_source import fill
 
-    # Not the usual port, which another server may have.
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    DefaultChannelBuilder.default_port = staticmethod(lambda: port)  # type: ignore[method-assign]
-    builder = SparkSession.builder.remote("local[2]").config("spark.connect.grpc.binding.port", str(port))
-    spark = builder.config("spark.sql.session.timeZone", "Asia/Kolkata").getOrCreate()
+    Path(folder).mkdir()
     uri = f"ducklake:sqlite:{folder}/lake.sqlite"
     with Oracle() as oracle:
         oracle.attach(uri, data_path=f"{folder}/data [x]")
@@ -73,7 +43,6 @@ def main(folder: str) -> None:
             _writes(spark, lake, uri)
         oracle.attach(uri)
         assert oracle.execute("SELECT count(*), count(DISTINCT id) FROM w") == [(60, 60)]
-    spark.stop()
 
 
 def _sorted(frame: DataFrame) -> list[tuple[Any, ...]]:
@@ -115,7 +84,3 @@ def _fails(run: Callable[[], Any], message: str) -> None:
         assert message in str(error), str(error)[:3000]
     else:
         raise AssertionError(f"did not fail: {message}")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
