@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Optional
 
 import typer
@@ -48,28 +49,54 @@ Where = Annotated[
 Bound = Optional[int]  # noqa: UP045
 
 
-@dataclass(frozen=True)
-class _Command:
-    """What all commands have in common."""
+def _shared(
+    lake: LakeArgument,
+    format: FormatOption = Format.table,
+    conf: ConfOption = None,
+    metadata_schema: SchemaOption = None,
+    secret: SecretOption = None,
+    password: PasswordOption = False,
+    storage_option: StorageOption = None,
+    debug: DebugOption = False,
+) -> tuple[Target, Format, Sequence[str], bool]:
+    """What all commands take: the lake before their own arguments, the rest behind them."""
+    target = Target(lake, None, metadata_schema, secret, password, read_only=False, storage=storage_option)
+    return target, format, conf or [], debug
 
-    target: Target
-    format: Format
-    debug: bool
-    conf: Sequence[str] | None = None
 
-    def run(self, job: Job, *, starts_spark: bool = False) -> None:
-        with reported(self.debug), connect(self.target) as lake:
-            scope = scope_of(lake)
-            write(_result(self._on_spark(job, scope) if starts_spark else job(scope)), self.format)
+def _command(*, starts_spark: bool = False) -> Callable[[Callable[..., Job]], Callable[..., None]]:
+    """Makes a command of a function that makes a job of the command's own arguments."""
 
-    def _on_spark(self, job: Job, scope: Scope) -> Report:
-        from ducklake_spark.cli import session
-        from ducklake_spark.cli.startup import start_spark
-        from ducklake_spark.spark.errors import quiet
+    def decorate(make: Callable[..., Job]) -> Callable[..., None]:
+        own = inspect.signature(make, eval_str=True).parameters
+        first, *others = inspect.signature(_shared, eval_str=True).parameters.values()
+        shared = [first, *(each for each in others if starts_spark or each.name != "conf")]
 
-        start_spark(session.settings(self.conf or []))
-        with quiet():
-            return job(scope)
+        @functools.wraps(make)
+        def run(**given: Any) -> None:
+            job = make(**{name: given[name] for name in own})
+            target, format, conf, debug = _shared(**{each.name: given[each.name] for each in shared})
+            with reported(debug), connect(target) as lake:
+                scope = scope_of(lake)
+                needs_spark = starts_spark and not given["dry_run"]
+                write(_result(_on_spark(job, scope, conf) if needs_spark else job(scope)), format)
+
+        parameters = [first, *own.values(), *shared[1:]]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+def _on_spark(job: Job, scope: Scope, conf: Sequence[str]) -> Report:
+    from ducklake_spark.cli import session
+    from ducklake_spark.cli.startup import start_spark
+    from ducklake_spark.spark.errors import quiet
+
+    start_spark(session.settings(conf))
+    with quiet():
+        return job(scope)
 
 
 def _result(report: Report) -> Result:
@@ -86,84 +113,48 @@ def _result(report: Report) -> Result:
     return Result(names, rows, numbers)
 
 
-def _target(
-    lake: str, schema: str | None, secret: str | None, password: bool, storage: Sequence[str] | None
-) -> Target:
-    return Target(lake, None, schema, secret, password, read_only=False, storage=storage)
-
-
-def health(
-    lake: LakeArgument,
-    format: FormatOption = Format.table,
-    metadata_schema: SchemaOption = None,
-    secret: SecretOption = None,
-    password: PasswordOption = False,
-    storage_option: StorageOption = None,
-    debug: DebugOption = False,
-) -> None:
+@_command()
+def health() -> Job:
     """Show small files, deleted rows, inlined rows and files that nobody needs, and the call that would help."""
     from ducklake_spark.engine.maintenance.health import health
 
-    _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug).run(health)
+    return health
 
 
+@_command(starts_spark=True)
 def maintain(
-    lake: LakeArgument,
     dry_run: DryRun = False,
-    format: FormatOption = Format.table,
-    conf: ConfOption = None,
-    metadata_schema: SchemaOption = None,
-    secret: SecretOption = None,
-    password: PasswordOption = False,
-    storage_option: StorageOption = None,
-    debug: DebugOption = False,
-) -> None:
+) -> Job:
     """Do what `health` advises. Starts Spark if files are to be merged or rewritten."""
     from ducklake_spark.engine.maintenance.health import maintain
 
-    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug, conf)
-    command.run(lambda scope: maintain(scope, dry_run=dry_run), starts_spark=not dry_run)
+    return lambda scope: maintain(scope, dry_run=dry_run)
 
 
+@_command(starts_spark=True)
 def checkpoint(
-    lake: LakeArgument,
     dry_run: DryRun = False,
-    format: FormatOption = Format.table,
-    conf: ConfOption = None,
-    metadata_schema: SchemaOption = None,
-    secret: SecretOption = None,
-    password: PasswordOption = False,
-    storage_option: StorageOption = None,
-    debug: DebugOption = False,
-) -> None:
+) -> Job:
     """Run every job of maintenance with the lake's options, as CHECKPOINT in SQL does. Starts Spark."""
     from ducklake_spark.engine.maintenance.checkpoint import checkpoint
 
-    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug, conf)
-    command.run(lambda scope: checkpoint(scope, dry_run=dry_run), starts_spark=not dry_run)
+    return lambda scope: checkpoint(scope, dry_run=dry_run)
 
 
+@_command()
 def flush_inlined_data(
-    lake: LakeArgument,
     table: OptionalTable = None,
     schema: SchemaOfTables = None,
     dry_run: DryRun = False,
-    format: FormatOption = Format.table,
-    metadata_schema: SchemaOption = None,
-    secret: SecretOption = None,
-    password: PasswordOption = False,
-    storage_option: StorageOption = None,
-    debug: DebugOption = False,
-) -> None:
+) -> Job:
     """Move rows that are kept in the catalog to files."""
     from ducklake_spark.engine.maintenance.flush import flush_inlined_data
 
-    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug)
-    command.run(lambda scope: flush_inlined_data(scope, table=table, schema=schema, dry_run=dry_run))
+    return lambda scope: flush_inlined_data(scope, table=table, schema=schema, dry_run=dry_run)
 
 
+@_command(starts_spark=True)
 def merge_adjacent_files(
-    lake: LakeArgument,
     table: OptionalTable = None,
     schema: SchemaOfTables = None,
     min_file_size: Annotated[Bound, typer.Option(metavar="BYTES", help="Leave out smaller files.")] = None,
@@ -175,35 +166,24 @@ def merge_adjacent_files(
     ] = None,
     where: Where = None,
     dry_run: DryRun = False,
-    format: FormatOption = Format.table,
-    conf: ConfOption = None,
-    metadata_schema: SchemaOption = None,
-    secret: SecretOption = None,
-    password: PasswordOption = False,
-    storage_option: StorageOption = None,
-    debug: DebugOption = False,
-) -> None:
+) -> Job:
     """Merge small files into large ones; time travel stays. Starts Spark."""
     from ducklake_spark.engine.maintenance.compaction import merge_adjacent_files
 
-    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug, conf)
-    command.run(
-        lambda scope: merge_adjacent_files(
-            scope,
-            table=table,
-            schema=schema,
-            min_file_size=min_file_size,
-            max_file_size=max_file_size,
-            max_compacted_files=max_compacted_files,
-            where=where,
-            dry_run=dry_run,
-        ),
-        starts_spark=not dry_run,
+    return lambda scope: merge_adjacent_files(
+        scope,
+        table=table,
+        schema=schema,
+        min_file_size=min_file_size,
+        max_file_size=max_file_size,
+        max_compacted_files=max_compacted_files,
+        where=where,
+        dry_run=dry_run,
     )
 
 
+@_command(starts_spark=True)
 def rewrite_data_files(
-    lake: LakeArgument,
     table: OptionalTable = None,
     schema: SchemaOfTables = None,
     delete_threshold: Annotated[
@@ -211,28 +191,17 @@ def rewrite_data_files(
         typer.Option(metavar="FRACTION", help="Files of which at least so much is deleted; 0.95 by default."),
     ] = None,
     dry_run: DryRun = False,
-    format: FormatOption = Format.table,
-    conf: ConfOption = None,
-    metadata_schema: SchemaOption = None,
-    secret: SecretOption = None,
-    password: PasswordOption = False,
-    storage_option: StorageOption = None,
-    debug: DebugOption = False,
-) -> None:
+) -> Job:
     """Write files anew of which most rows are deleted. Starts Spark."""
     from ducklake_spark.engine.maintenance.compaction import rewrite_data_files
 
-    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug, conf)
-    command.run(
-        lambda scope: rewrite_data_files(
-            scope, table=table, schema=schema, delete_threshold=delete_threshold, dry_run=dry_run
-        ),
-        starts_spark=not dry_run,
+    return lambda scope: rewrite_data_files(
+        scope, table=table, schema=schema, delete_threshold=delete_threshold, dry_run=dry_run
     )
 
 
+@_command(starts_spark=True)
 def compact(
-    lake: LakeArgument,
     table: TableArgument,
     order_by: Annotated[
         Optional[list[str]],  # noqa: UP045
@@ -246,100 +215,62 @@ def compact(
     ] = None,
     where: Where = None,
     dry_run: DryRun = False,
-    format: FormatOption = Format.table,
-    conf: ConfOption = None,
-    metadata_schema: SchemaOption = None,
-    secret: SecretOption = None,
-    password: PasswordOption = False,
-    storage_option: StorageOption = None,
-    debug: DebugOption = False,
-) -> None:
+) -> Job:
     """Write the files of a table anew, in an order by which scans prune well. Starts Spark."""
     from ducklake_spark.engine.maintenance.clustering import compact
 
-    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug, conf)
-    command.run(
-        lambda scope: compact(
-            scope, table, order_by=order_by or None, zorder_by=zorder_by or None, where=where, dry_run=dry_run
-        ),
-        starts_spark=not dry_run,
+    return lambda scope: compact(
+        scope, table, order_by=order_by or None, zorder_by=zorder_by or None, where=where, dry_run=dry_run
     )
 
 
+@_command()
 def expire_snapshots(
-    lake: LakeArgument,
     older_than: OlderThan = None,
     versions: Annotated[
         Optional[list[int]],  # noqa: UP045
         typer.Option("--version-at", metavar="N", help="This snapshot; may be repeated."),
     ] = None,
     dry_run: DryRun = False,
-    format: FormatOption = Format.table,
-    metadata_schema: SchemaOption = None,
-    secret: SecretOption = None,
-    password: PasswordOption = False,
-    storage_option: StorageOption = None,
-    debug: DebugOption = False,
-) -> None:
+) -> Job:
     """Forget old snapshots; without a bound, those that the option expire_older_than says."""
     from ducklake_spark.engine.maintenance.expire import expire_snapshots
 
-    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug)
-    command.run(
-        lambda scope: expire_snapshots(
-            scope, older_than=older_than, versions=versions or None, dry_run=dry_run
-        )
+    return lambda scope: expire_snapshots(
+        scope, older_than=older_than, versions=versions or None, dry_run=dry_run
     )
 
 
+@_command()
 def cleanup_old_files(
-    lake: LakeArgument,
     older_than: OlderThan = None,
     cleanup_all: All = False,
     dry_run: DryRun = False,
-    format: FormatOption = Format.table,
-    metadata_schema: SchemaOption = None,
-    secret: SecretOption = None,
-    password: PasswordOption = False,
-    storage_option: StorageOption = None,
-    debug: DebugOption = False,
-) -> None:
+) -> Job:
     """Delete files that no snapshot needs any more; by default those that were let go two days ago."""
     from ducklake_spark.engine.maintenance.cleanup import cleanup_old_files
 
-    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug)
-    command.run(
-        lambda scope: cleanup_old_files(
-            scope, older_than=older_than, cleanup_all=cleanup_all, dry_run=dry_run
-        )
+    return lambda scope: cleanup_old_files(
+        scope, older_than=older_than, cleanup_all=cleanup_all, dry_run=dry_run
     )
 
 
+@_command()
 def delete_orphaned_files(
-    lake: LakeArgument,
     older_than: OlderThan = None,
     cleanup_all: All = False,
     dry_run: DryRun = False,
-    format: FormatOption = Format.table,
-    metadata_schema: SchemaOption = None,
-    secret: SecretOption = None,
-    password: PasswordOption = False,
-    storage_option: StorageOption = None,
-    debug: DebugOption = False,
-) -> None:
+) -> Job:
     """Delete files below the data path that the catalog does not know; by default those older than two days."""
     from ducklake_spark.engine.maintenance.cleanup import delete_orphaned_files
 
-    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug)
-    command.run(
-        lambda scope: delete_orphaned_files(
-            scope, older_than=older_than, cleanup_all=cleanup_all, dry_run=dry_run
-        )
+    return lambda scope: delete_orphaned_files(
+        scope, older_than=older_than, cleanup_all=cleanup_all, dry_run=dry_run
     )
 
 
+@_command()
 def add_data_files(
-    lake: LakeArgument,
     table: TableArgument,
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH...", show_default=False, help="Parquet files, or globs.")
@@ -357,24 +288,17 @@ def add_data_files(
         ),
     ] = None,
     dry_run: DryRun = False,
-    format: FormatOption = Format.table,
-    metadata_schema: SchemaOption = None,
-    secret: SecretOption = None,
-    password: PasswordOption = False,
-    storage_option: StorageOption = None,
-    debug: DebugOption = False,
-) -> None:
+) -> Job:
     """Add existing Parquet files to a table as they are. They belong to the lake then."""
     from ducklake_spark.engine.maintenance.add_files import add_data_files
 
-    command = _Command(_target(lake, metadata_schema, secret, password, storage_option), format, debug)
     options: dict[str, Any] = {
         "allow_missing": allow_missing,
         "ignore_extra_columns": ignore_extra_columns,
         "hive_partitioning": hive_partitioning,
         "dry_run": dry_run,
     }
-    command.run(lambda scope: add_data_files(scope, table, paths, **options))
+    return lambda scope: add_data_files(scope, table, paths, **options)
 
 
 COMMANDS = (
