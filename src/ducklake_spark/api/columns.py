@@ -12,7 +12,7 @@ from ducklake_spark.engine.constraints import has_nulls, has_rows
 from ducklake_spark.format.columns import find
 from ducklake_spark.format.names import Name, split_name
 from ducklake_spark.format.objects import TableDef
-from ducklake_spark.write.schema import data_type_of
+from ducklake_spark.write.schema import TypeLike, data_type_of
 
 
 class TableColumns(TableHandle):
@@ -21,7 +21,7 @@ class TableColumns(TableHandle):
     def add_column(
         self,
         name: Name,
-        type: Any,
+        type: TypeLike,
         *,
         default: Any = None,
         not_null: bool = False,
@@ -76,7 +76,7 @@ class TableColumns(TableHandle):
         """
         self._statement(lambda tx, table: ddl.rename_column(tx, table, column_path(table, name), new_name))
 
-    def set_type(self, name: Name, type: Any) -> None:
+    def set_type(self, name: Name, type: TypeLike) -> None:
         """SET TYPE: a wider type that keeps every value; also of fields, elements, keys and values.
 
         >>> lake = getfixture("lake")

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union, get_args
+from typing import TYPE_CHECKING, Any, Union
 
 from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean, shortened
-from ducklake_spark.format.types import DataType, fold, parse_columns, parse_type
+from ducklake_spark.format.types import (
+    DataType,
+    Decimal,
+    List,
+    Map,
+    Scalar,
+    Struct,
+    fold,
+    parse_columns,
+    parse_type,
+)
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import DataType as SparkType
     from pyspark.sql.types import StructType
 
-SchemaLike = Union[str, "StructType", Mapping[str, Any], Iterable[tuple[str, Any]]]
+TypeLike = Union[str, "SparkType", DataType]
+"""A type as users give it: a text in either dialect's words, or a Spark type."""
+SchemaLike = Union[str, "StructType", Mapping[str, TypeLike], Iterable[tuple[str, TypeLike]]]
 ColumnSpec = tuple[str, DataType, bool, Any]
 
 
-def data_type_of(given: Any) -> DataType:
+def data_type_of(given: TypeLike) -> DataType:
     """A type from its text, or from a Spark type.
 
     >>> data_type_of("decimal(10, 2)")
@@ -23,9 +36,8 @@ def data_type_of(given: Any) -> DataType:
     """
     if isinstance(given, str):
         return parse_type(given)
-    if isinstance(given, get_args(DataType)):
-        found: DataType = given
-        return found
+    if isinstance(given, (Scalar, Decimal, List, Map, Struct)):
+        return given
     if not hasattr(given, "jsonValue"):
         raise InvalidInputError(f"{given!r} is not a type: give a text such as 'bigint', or a Spark type.")
     from ducklake_spark.scan.projection.types import from_spark
