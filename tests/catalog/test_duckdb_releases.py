@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -56,6 +58,40 @@ def test_a_file_that_exists_is_not_upgraded(oracle: Oracle, tmp_path: Path, vers
     assert storage_version(oracle, path) == before
     oracle.attach(f"ducklake:{path}")
     assert oracle.execute("FROM t") == [(1,), (2,), (3,)]
+
+
+EVERYTHING = """
+import sys, ducklake_spark
+
+def use(folder):  # variables of a function: nobody empties them when the process ends
+    lake = ducklake_spark.attach(f"ducklake:{folder}/lake.ducklake", name="lake", data_inlining_row_limit=0)
+    spark = lake.spark
+    lake.sql("CREATE TABLE t (id BIGINT, l INT[])")
+    lake.sql("CREATE TABLE copied (id BIGINT)")
+    lake["t"].insert(spark.range(10).selectExpr("id", "array(1, 2) AS l"))
+    lake["t"].delete("id = 3")
+    spark.sql("UPDATE lake.t SET id = 20 WHERE id = 4")
+    lake.sql("SELECT id, list_sum(l) FROM t", dialect="duckdb").collect()
+
+    def each(rows, number):
+        lake["copied"].insert(rows.select("id"))
+
+    stream = spark.readStream.table("lake.t").writeStream.foreachBatch(each).trigger(availableNow=True)
+    stream.option("checkpointLocation", f"{folder}/checkpoint").start().awaitTermination()
+    print(lake.table("t").count(), spark.table("lake.copied").count())
+    return lake, lake.table("t")
+
+kept = use(sys.argv[1])
+"""
+
+
+@pytest.mark.spark
+def test_a_process_with_open_lakes_ends_without_a_word(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", EVERYTHING, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
+    assert done.stdout == "9 9\n"
+    assert done.stderr == ""
+    assert done.returncode == 0
 
 
 ON_DUCKDB_2 = pytest.mark.skipif(duckdb.__version__ < "2", reason="there is httpfs for DuckDB 1.5")

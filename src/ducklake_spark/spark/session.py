@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.errors import SparkUnavailableError
-from ducklake_spark.spark import interrupts
+from ducklake_spark.spark import at_exit, interrupts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -299,3 +299,6 @@ class _Relay(threading.Thread):
         if not self.is_open:
             self.join(1)  # the last words of a JVM that ended
         return self._kept.decode(errors="replace").splitlines()
+
+
+at_exit.install()
