@@ -98,7 +98,7 @@ def main() -> None:
         if options.extension:
             from tests.interop.oracle import Oracle
 
-            with Oracle() as oracle:
+            with Oracle(threads=None) as oracle:
                 oracle.attach(f"ducklake:{folder}/theirs.ducklake", data_path=f"{folder}/theirs")
                 oracle.execute(f"CREATE TABLE t({schema(options.columns)})")
                 call = f"CALL ducklake_add_data_files('lake', 't', '{pattern}')"

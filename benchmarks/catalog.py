@@ -145,7 +145,7 @@ class Places:
 def commits(places: Places, kind: str, count: int) -> dict[str, Samples]:
     """Ours and theirs in turns; the extension cannot write to MySQL."""
     both = {"ours": empty()} | ({"extension": empty()} if kind != "mysql" else {})
-    with places.lake(places.new(kind)) as lake, Oracle() as oracle:
+    with places.lake(places.new(kind)) as lake, Oracle(threads=None) as oracle:
         if "extension" in both:
             oracle.attach(places.new(kind), data_path=str(places.folder / "theirs"))
         for number in range(-3, count):  # three to warm up

@@ -37,9 +37,14 @@ class Oracle:
     """DuckDB with the `ducklake` extension, kept alive between tests because starting takes most of a second.
 
     The process starts at the first use, and again after it died or was interrupted.
+
+    Args:
+        threads: How many threads DuckDB has; by itself as many as there are cores. Handing the small queries of tests
+            from thread to thread takes a fifth of their time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int | None = 1) -> None:
+        self._threads = threads
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None
 
@@ -132,7 +137,10 @@ class Oracle:
         # The extension may need another release of DuckDB than the one under test.
         python = os.environ.get("DUCKLAKE_SPARK_ORACLE_PYTHON", sys.executable)
         self._process = subprocess.Popen(
-            [python, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr
+            [python, __file__, *(() if self._threads is None else [str(self._threads)])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
         )
         return self._process
 
@@ -181,10 +189,13 @@ def _receive(pipe: IO[bytes]) -> Any:
 class _Child:
     """The other side of the pipes: one DuckDB instance, one session at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: Sequence[str]) -> None:
         import duckdb
 
-        self.database = duckdb.connect(config={"autoinstall_known_extensions": False})
+        config: dict[str, Any] = {"autoinstall_known_extensions": False}
+        if threads:
+            config["threads"] = int(threads[0])
+        self.database = duckdb.connect(config=config)
         row = self.database.execute("PRAGMA version").fetchone()
         assert row is not None
         for extension in EXTENSIONS:
@@ -236,7 +247,7 @@ def _serve() -> None:
     # Whatever a library prints must not end up between the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    child = _Child()
+    child = _Child(sys.argv[1:])
     while True:
         try:
             action, *arguments = _receive(sys.stdin.buffer)

@@ -18,7 +18,7 @@ from tests.interop import catalogs, test_scan_evolution, test_scan_types
 from tests.interop.oracle import Oracle, literal
 from tests.scan.lakes import Lake as ScannedLake
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("interpreted")]
 SECRET = "a text that nobody may find on disk"
 IGNORED = {
     "ducklake_data_file": ["file_size_bytes", "footer_size"],
