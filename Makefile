@@ -20,7 +20,7 @@ OR_NONE   = || [ $$? -eq 5 ]
 .DEFAULT_GOAL := help
 S3_JARS := build/s3-jars
 
-.PHONY: venv-oldest try-airflow try-dbt s3-jars test-s3 browser lock release test-fast test-docs docs-serve bench-add-files bench-duckdb bench-first bench-maintenance bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 test-duckdb2-quick lint format types docs bench-catalog clean
+.PHONY: venv-oldest try-airflow try-dbt s3-jars test-s3 browser lock release test-fast test-docs docs-serve bench-add-files bench-duckdb bench-first bench-maintenance bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 test-duckdb2-quick lint format types docs bench-catalog bench-commits clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -114,6 +114,9 @@ test-docs: venv java ## Run the examples in docstrings, README.md and docs/
 
 bench-catalog: venv java ## Measure the catalog
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/catalog.py $(ARGS)
+
+bench-commits: venv servers ## Measure commits of many writers on PostgreSQL; smaller: ARGS='--writers 8 --rounds 1'
+	@$(BIN)/python benchmarks/commits.py $(ARGS)
 
 bench-read: venv java servers ## Measure reads; smaller: ARGS='--tpch 0.1 --rows 600000'
 	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[dev,bench]'

@@ -49,7 +49,7 @@ def pause_before_commit(marks: Path) -> None:
 
     def paused(self: Transaction, session: Any, batch: Any) -> None:
         write(self, session, batch)
-        session.flush()
+        session.query("SELECT 1")  # sends them
         (marks / "committing").touch()
         time.sleep(600)
 

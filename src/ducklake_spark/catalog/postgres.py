@@ -1,6 +1,7 @@
 """A catalog in PostgreSQL, through psycopg 3.
 
-A commit is two round trips: its statements in one bundle, then COMMIT.
+A commit is two round trips: the lock of the lake with all that must be known behind it, then statements and COMMIT.
+A statement that fails takes COMMIT with it.
 """
 
 from __future__ import annotations
@@ -95,8 +96,16 @@ class PostgresSession(WriteSession[Connection]):
         self._pipeline.__exit__(None, None, None)
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-        _check("a query", [params])
-        return self.connection.execute(numbered(sql).encode(), params).fetchall()
+        return self.query_many([(sql, params)])[0]
+
+    def query_many(self, queries: Sequence[Query]) -> list[list[Row]]:
+        for _, params in queries:
+            _check("a query", [params])
+        cursors = [self.connection.execute(numbered(sql).encode(), params) for sql, params in queries]
+        rows = [cursor.fetchall() for cursor in cursors]
+        if self.token is None:
+            self.token = self._transaction.fetchone()
+        return rows
 
     def execute(self, sql: str, params: Sequence[Any] = ()) -> None:
         _check("a statement", [params])
@@ -123,8 +132,10 @@ class PostgresSession(WriteSession[Connection]):
         self.execute(sql)
 
     def flush(self) -> None:
-        self._bundle.sync()
-        if self.token is None:
+        if (
+            self.token is None
+        ):  # else its outcome can be found out, and what is waiting goes along with COMMIT
+            self._bundle.sync()
             self.token = self._transaction.fetchone()
 
     def commit(self) -> None:

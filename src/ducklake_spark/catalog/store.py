@@ -44,6 +44,10 @@ class Session(ABC):
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         """Sends what is waiting, then the query, and returns its rows."""
 
+    def query_many(self, queries: Sequence[Query]) -> list[list[Row]]:
+        """The rows of several queries, in one round trip where the database can do that."""
+        return [self.query(*each) for each in queries]
+
     @abstractmethod
     def execute(self, sql: str, params: Sequence[Any] = ()) -> None:
         """A statement whose rows nobody wants."""
@@ -63,7 +67,7 @@ class Session(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """Sends what is waiting and raises the first error of it."""
+        """Sends what is waiting and raises the first error of it, unless both can as well be done with COMMIT."""
 
 
 class Store(ABC):

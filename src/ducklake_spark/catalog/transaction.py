@@ -270,7 +270,8 @@ class Transaction:
             marker: int | None = None
             try:
                 # Where the first attempt cannot look first, what was there at the start is what will be there.
-                looks = bool(attempt) or store.serializes_writers
+                is_locked = store.commit_lock_sql is not None
+                looks = bool(attempt) or store.serializes_writers or is_locked
                 at_start = None if looks else self._states_at_start()
                 looks, states = looks or at_start is None, at_start or {}
                 with store.begin() as session:
@@ -278,10 +279,7 @@ class Transaction:
                         session.execute(store.commit_lock_sql)
                     latest = self.snapshot
                     if looks:
-                        latest = self._checked_latest(session)
-                        for look in self.checks:
-                            look(session)
-                        states = self._states(lambda asked: [session.query(*each) for each in asked], latest)
+                        latest, states = (self._looked if is_locked else self._looked_apart)(session)
                     self._restamp(latest.snapshot_id + 1)
                     batch = build(
                         self.edits,
@@ -318,6 +316,33 @@ class Transaction:
             "transactions (max_retry_count). Nothing was written; try again, or attach with a higher "
             f"max_retry_count or retry_wait_ms. The last one ended with: {str(last).strip()}"
         ) from last
+
+    def _looked(self, session: Session) -> tuple[Snapshot, dict[int, TableState]]:
+        """The newest snapshot, found to be compatible, and what tables have in it: one round trip if nothing is odd."""
+        asked_since = since_query(self.store, self.snapshot.snapshot_id)
+        since: list[Row] = []
+
+        def run(asked: Sequence[Query]) -> list[list[Row]]:
+            rows, *found = session.query_many([asked_since, *asked])
+            since.extend(rows)
+            return found
+
+        states = self._states(run, self.snapshot)
+        since = since or session.query(*asked_since)
+        # A snapshot that nothing describes is none of these, but may be the newest.
+        latest = self._checked(session, since) if since else self._checked_latest(session)
+        for look in self.checks:
+            look(session)
+        if latest.schema_version != self.snapshot.schema_version:
+            states = self._states(session.query_many, latest)
+        return latest, states
+
+    def _looked_apart(self, session: Session) -> tuple[Snapshot, dict[int, TableState]]:
+        """The same, by small queries: of a database that is near, or has kept others out."""
+        latest = self._checked_latest(session)
+        for look in self.checks:
+            look(session)
+        return latest, self._states(session.query_many, latest)
 
     def _states_at_start(self) -> dict[int, TableState] | None:
         """What tables have, and in the same round trip whether the snapshot with which this began is still there.
@@ -374,7 +399,14 @@ class Transaction:
             self._require_start(rows)
             if len(rows) == 1:
                 return self.snapshot
-        *between, latest = session.query(*since_query(self.store, start)) or [(-1,)]
+        return self._checked(session, session.query(*since_query(self.store, start)))
+
+    def _checked(self, session: Session, rows: Sequence[Row]) -> Snapshot:
+        """The last of these snapshots, from the one at the start on, if all are there and can be combined with this."""
+        start = self.snapshot.snapshot_id
+        if rows and rows[0][0] == start:
+            self._require_start([rows[0][:-1]])
+        *between, latest = rows or [(-1,)]
         later = [row for row in (*between, latest) if row[0] > start]
         if latest[0] < start or len(later) != latest[0] - start:
             raise ConflictError(
