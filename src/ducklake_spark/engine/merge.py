@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyspark.sql.types as spark_types
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -22,20 +24,25 @@ from ducklake_spark.format.edits import DeleteRows
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.scan.projection.column import ROW_ID_NAME
-from ducklake_spark.spark.worker_functions import require_workers
-from ducklake_spark.spark.writer import checkpointed
-from ducklake_spark.write.insert import rows_to_add
+from ducklake_spark.spark.file_index import calls_are_folded
+from ducklake_spark.spark.writer import checkpointed, checkpointed_with, few_here, is_classic_frame
+from ducklake_spark.write.insert import arriving, rows_to_add
+from ducklake_spark.write.local import LocalRows
 from ducklake_spark.write.rowlevel.deletes import (
     HIDDEN,
     LOCATOR,
+    MOST_ROWS,
     assigned_values,
+    delete_here,
     delete_matching,
+    evaluated,
     kept_row_id,
     mentioned,
+    versions_here,
     versions_to_add,
 )
 from ducklake_spark.write.rowlevel.jobs import side_by_side
-from ducklake_spark.write.rowlevel.matching import Key, Keys, facts_of, keys_of, known
+from ducklake_spark.write.rowlevel.matching import Key, Keys, SourceNumbers, facts_of, keys_of, known
 from ducklake_spark.write.schema import data_type_of
 from ducklake_spark.write.target import Added, Target, row_count
 
@@ -126,7 +133,7 @@ class _Run:
             self._add_columns(source)
         self._check_sources(source)
         self.on = F.expr(on) if isinstance(on, str) else on
-        self.matched: Any | None = None
+        self.matched: DataFrame | SourceNumbers | None = None
         """The numbers of rows of the source that match one of the target, where a scan found them already."""
         self.names = source.columns
         texts = [part for clause in clauses for part in (clause.condition, clause.values)]
@@ -135,6 +142,7 @@ class _Run:
         keys = self.keys = keys_of(self.frame, source.alias(self.source_name), self.on, names)
         # Evaluated once: a source that gives other rows each time cannot tear the merge.
         self.source, self.is_small, facts = _kept(source, keys)
+        self.rows_of_source = facts.count
         self.source = self.source.alias(self.source_name)
         can_match = facts.condition(self.target_name)
         self.candidates = self.frame if can_match is None else self.frame.where(can_match)
@@ -167,8 +175,12 @@ class _Run:
     def run(self) -> MergeResult:
         changes = self._changes()
         if changes is None:
-            inserted = self._inserted()
             replaced: tuple[list[Added], DeleteRows | None, int] = ([], None, 0)
+            inserted = self._inserted()
+        elif isinstance(changes, LocalRows):
+            self._require_single_here(changes)
+            replaced = self._replaced_here(changes)
+            inserted = self._inserted()
         else:
             _, (replaced, inserted) = side_by_side(
                 lambda: self._require_single(changes),
@@ -181,10 +193,16 @@ class _Run:
         updated = sum(map(row_count, added))
         return MergeResult(sum(map(row_count, inserted)), updated, count - updated)
 
+    def _of_changes(self) -> Target:
+        return target_of(self.scope, self.tx, self.table, has_row_ids=True)
+
+    @functools.cached_property
+    def _updates(self) -> list[int]:
+        return [i for i, clause in enumerate(self.clauses) if clause.action == "update"]
+
     def _replaced(self, changes: Any) -> tuple[list[Added], DeleteRows | None, int]:
         """The new versions of changed rows, the deletes of the old ones, and how many those are."""
-        updates = [i for i, clause in enumerate(self.clauses) if clause.action == "update"]
-        target = target_of(self.scope, self.tx, self.table, has_row_ids=True)
+        target, updates = self._of_changes(), self._updates
         added, (deletes, count) = side_by_side(
             lambda: (
                 versions_to_add(
@@ -198,10 +216,25 @@ class _Run:
         )
         return added, deletes, count
 
+    def _replaced_here(self, changes: LocalRows) -> tuple[list[Added], DeleteRows | None, int]:
+        """The same of rows that are here."""
+        target, spark = self._of_changes(), self.scope.spark
+        rows = changes.table
+        deletes, count = delete_here(target, rows.select(LOCATOR), spark)
+        if not self._updates:
+            return [], deletes, count
+        clauses = pa.array(self._updates, rows.column(_CLAUSE).type)
+        updated = rows.filter(pc.is_in(rows.column(_CLAUSE), clauses))
+        return versions_here(target, LocalRows(updated, changes.fields)), deletes, count
+
     def _to_add(self, target: Target, rows: DataFrame) -> Added:
+        if self.rows_of_source <= MOST_ROWS and is_classic_frame(rows):
+            here = arriving(target, rows).here(self.rows_of_source)
+            if here is not None:
+                return rows_to_add(target, here)
         return rows_to_add(target, rows)
 
-    def _changes(self) -> DataFrame | None:
+    def _changes(self) -> LocalRows | DataFrame | None:
         """The rows of the target that change, with their new values and the number of their clause."""
         kinds = {clause.kind for clause in self.clauses}
         parts = []
@@ -217,11 +250,22 @@ class _Run:
             )
         if not parts:
             return None
-        require_workers(self.frame.sparkSession)
-        found = checkpointed(functools.reduce(lambda one, other: one.unionByName(other), parts))
-        if {"matched", "not matched"} <= kinds:
-            self.matched = found.where(F.col(_NUMBER).isNotNull()).select(F.col(_NUMBER).alias(_COUNT))
-        return found.where(F.col(_CLAUSE).isNotNull()).drop(_NUMBER)
+        every = {"matched", "not matched"} <= kinds
+        found = functools.reduce(lambda one, other: one.unionByName(other), parts)
+        rows: LocalRows | DataFrame
+        if self.rows_of_source <= MOST_ROWS:
+            rows = evaluated(self._of_changes(), found, (_CLAUSE, _NUMBER), with_joins=True)
+        else:
+            rows = checkpointed(found)
+        if isinstance(rows, LocalRows):
+            table = rows.table
+            if every:
+                known = table.column(_NUMBER).drop_null().to_numpy()
+                self.matched = SourceNumbers.of(known)
+            return LocalRows(table.filter(pc.is_valid(table.column(_CLAUSE))), rows.fields)
+        if every:
+            self.matched = rows.where(F.col(_NUMBER).isNotNull()).select(F.col(_NUMBER).alias(_COUNT))
+        return rows.where(F.col(_CLAUSE).isNotNull()).drop(_NUMBER)
 
     def _changed(self, rows: DataFrame, kind: str, *, every: bool = False) -> DataFrame:
         """Rows with new values; with `every`, those without a clause too, as mere numbers of the source's row."""
@@ -261,10 +305,15 @@ class _Run:
             if (column := find(self.table.columns, name)) is not None
         }
 
-    def _require_single(self, changes: Any) -> None:
+    @property
+    def _deletes_only(self) -> bool:
         matched = [clause for clause in self.clauses if clause.kind == "matched"]
-        if len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None:
-            return  # deleting a row twice is deleting it
+        # Deleting a row twice is deleting it.
+        return len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None
+
+    def _require_single(self, changes: Any) -> None:
+        if self._deletes_only:
+            return
         twice = (
             changes.groupBy(*LOCATOR)
             .agg(F.count(F.lit(1)).alias(_COUNT))
@@ -273,11 +322,22 @@ class _Run:
             .collect()
         )
         if twice:
-            shown = self._shown_row([twice[0][name] for name in LOCATOR])
-            raise AmbiguousMergeError(
-                f'The merge into "{self.table.name}" is ambiguous: {twice[0][_COUNT]} rows of the source match one '
-                f"row of the target ({shown}) and would change it. Make the source unique, or narrow the condition."
-            )
+            raise self._ambiguous([twice[0][name] for name in LOCATOR], twice[0][_COUNT])
+
+    def _require_single_here(self, changes: LocalRows) -> None:
+        if self._deletes_only:
+            return
+        counted = changes.table.select(LOCATOR).group_by(list(LOCATOR)).aggregate([([], "count_all")])
+        twice = counted.filter(pc.greater(counted.column("count_all"), 1)).slice(0, 1).to_pylist()
+        if twice:
+            raise self._ambiguous([twice[0][name] for name in LOCATOR], twice[0]["count_all"])
+
+    def _ambiguous(self, place: list[Any], count: int) -> AmbiguousMergeError:
+        shown = self._shown_row(place)
+        return AmbiguousMergeError(
+            f'The merge into "{self.table.name}" is ambiguous: {count} rows of the source match one '
+            f"row of the target ({shown}) and would change it. Make the source unique, or narrow the condition."
+        )
 
     def _shown_row(self, place: list[Any]) -> str:
         """The row of the target that is there, by the columns that the merge compares, else by its first ones."""
@@ -296,18 +356,37 @@ class _Run:
             f"{name} = {shortened(repr(value), 40)}" for name, value in zip(names, row or (), strict=False)
         )
 
+    def _matched(self) -> DataFrame | SourceNumbers:
+        """The numbers of the rows of the source that match a row of the target."""
+        if self.matched is not None and (
+            not isinstance(self.matched, SourceNumbers) or calls_are_folded(self.scope.spark)
+        ):
+            return self.matched
+        # By number: so the table is joined with the source, which may be small, and not the source with the table.
+        matched = self.candidates.join(self.source, self.on, "inner").select(
+            self._of_source(_NUMBER).alias(_COUNT)
+        )
+        if (
+            self.rows_of_source <= MOST_ROWS
+            and is_classic_frame(matched)
+            and calls_are_folded(self.scope.spark)
+        ):
+            here = few_here(matched, MOST_ROWS)
+            if here is not None:
+                return SourceNumbers.of(here.column(_COUNT).to_numpy())
+        return matched
+
     def _inserted(self) -> list[Added]:
         clauses = [(i, clause) for i, clause in enumerate(self.clauses) if clause.kind == "not matched"]
         if not clauses:
             return []
-        matched = self.matched
-        if matched is None:
-            # By number: so the table is joined with the source, which may be small, and not the source with the table.
-            matched = self.candidates.join(self.source, self.on, "inner")
-            matched = matched.select(self._of_source(_NUMBER).alias(_COUNT))
-        matched = matched.distinct()
-        matched = F.broadcast(matched) if self.is_small else matched
-        rows = self.source.join(matched, self._of_source(_NUMBER) == F.col(_COUNT), "left_anti")
+        matched = self._matched()
+        if isinstance(matched, SourceNumbers):
+            rows = self.source.where(matched.lack(self.scope.spark, self._of_source(_NUMBER)))
+        else:
+            matched = matched.distinct()
+            matched = F.broadcast(matched) if self.is_small else matched
+            rows = self.source.join(matched, self._of_source(_NUMBER) == F.col(_COUNT), "left_anti")
         rows = rows.withColumn(_CLAUSE, self._clause_of("not matched"))
         rows = rows.where(F.col(_CLAUSE).isNotNull())
         rows = (rows if len(clauses) == 1 else checkpointed(rows)).alias(self.source_name)
@@ -325,9 +404,9 @@ class _Run:
 
 def _kept(source: DataFrame, keys: tuple[Key, ...]) -> tuple[DataFrame, bool, Keys]:
     """The rows of a source with numbers, evaluated once; whether they are few enough to be sent to the table; keys."""
-    kept = checkpointed(source.withColumn(_NUMBER, F.monotonically_increasing_id()))
-    [facts_row] = kept.agg(*facts_of(keys, _NUMBER)).collect()
-    facts = known(keys, facts_row)
+    numbered = source.withColumn(_NUMBER, F.monotonically_increasing_id())
+    kept, found = checkpointed_with(numbered, facts_of(keys, _NUMBER))
+    facts = known(keys, found)
     width = sum(_width(part.dataType) for part in source.schema.fields)
     is_small = facts.count * width <= _BROADCAST_BYTES
     return (F.broadcast(kept) if is_small else kept), is_small, facts

@@ -20,10 +20,10 @@ from ducklake_spark.write.rowlevel.deletes import (
     LOCATOR,
     changed_rows,
     delete_matching,
+    evaluated,
     mentioned,
-    versions_to_add,
+    replaced_versions,
 )
-from ducklake_spark.write.rowlevel.jobs import side_by_side
 from ducklake_spark.write.rowlevel.truncate import all_rows
 
 if TYPE_CHECKING:
@@ -83,12 +83,9 @@ def update(
     virtual = (*HIDDEN, *mentioned(condition, *assignments.values()))
     frame = named(read(scope, tx, table, virtual))
     matching = frame if condition is None else frame.where(condition)
-    changed = changed_rows(matching, assignments, table)
     target = inserts.target_of(scope, tx, table, has_row_ids=True)
-    added, (change, count) = side_by_side(
-        lambda: versions_to_add(target, changed),
-        lambda: delete_matching(target, changed),
-    )
+    changed = evaluated(target, changed_rows(matching, assignments, table))
+    added, change, count = replaced_versions(target, changed, scope.spark)
     if change is not None:
         tx.apply(change)
     for each in added:

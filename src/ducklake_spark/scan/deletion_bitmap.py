@@ -86,11 +86,7 @@ class DeletedBits:
 
     def kept(self, bits: Column, file_id: Column, position: Column) -> Column:
         """Whether a row is not deleted."""
-        entry = F.get(bits, file_id - F.lit(self.ids[0]).cast("long"))
-        word = F.shiftright(position, _WORD)
-        number = F.get(bits, F.shiftright(entry, 32) + word)
-        bit = F.call_function("getbit", number, position.bitwiseAND((1 << _WORD) - 1).cast("int"))
-        return (word >= entry.bitwiseAND(F.lit(0xFFFFFFFF))) | (bit == 0)
+        return is_unset(bits, file_id - F.lit(self.ids[0]).cast("long"), position)
 
     def _from_files(self) -> Iterable[tuple[int, Positions]]:
         # Of both kinds, whatever there was when the scan was planned: a later delete may have made one of the other.
@@ -165,6 +161,15 @@ def few_enough(deletes: DeleteSources, others: int, ids: tuple[int, int], record
         and records <= _MAX_ROWS
         and ids[1] - ids[0] < _MAX_IDS
     )
+
+
+def is_unset(bits: Column, file: Column, position: Column) -> Column:
+    """Whether the bit of a row is 0, of the file with this number from 0 on."""
+    entry = F.get(bits, file)
+    word = F.shiftright(position, _WORD)
+    number = F.get(bits, F.shiftright(entry, 32) + word)
+    bit = F.call_function("getbit", number, position.bitwiseAND((1 << _WORD) - 1).cast("int"))
+    return (word >= entry.bitwiseAND(F.lit(0xFFFFFFFF))) | (bit == 0)
 
 
 def packed(positions: dict[int, Positions], ids: tuple[int, int]) -> bytes:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+import json
+import uuid
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -19,6 +22,9 @@ _UTC: dict[str, Any] = (
     {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
 )
 """PySpark 4.0 has no such parameter, and gives timestamps the zone UTC by itself."""
+_TASK = "__ducklake_task"
+_COSTLY = ("JOIN", "AGGREGATE", "PLAN_EXPRESSION", "PYTHON_UDF", "SCALA_UDF", "GENERATE", "WINDOW")
+"""Kinds of nodes whose results should not be computed twice."""
 _MURMUR3 = "org.apache.commons.codec.digest.MurmurHash3"
 
 
@@ -48,16 +54,61 @@ def checkpointed(frame: DataFrame) -> DataFrame:
         log4j.core.config.Configurator.setLevel(name, before)
 
 
-def to_arrow(frame: DataFrame) -> pa.Table:
-    """`frame.toArrow()`, without a job where the rows are on the driver already."""
-    computed = _computed(frame) if hasattr(frame, "_jdf") else None
-    return frame.toArrow() if computed is None else _arrow_of(frame, computed)
+def checkpointed_with(frame: DataFrame, facts: Sequence[Column]) -> tuple[DataFrame, list[Any]]:
+    """`checkpointed`, and what aggregates say of the rows: numbers and texts, found on the way where a job runs."""
+    if hasattr(frame, "_jdf") and _computed(frame) is None:
+        name = f"facts-{uuid.uuid4()}"
+        observed = frame.observe(name, *(fact.alias(f"f{i}") for i, fact in enumerate(facts)))
+        kept = checkpointed(observed)
+        known = observed._jdf.queryExecution().observedMetrics().get(name)
+        if known.isDefined():
+            found = json.loads(known.get().json())
+            return kept, [found.get(f"f{i}") for i in range(len(facts))]
+    else:
+        kept = checkpointed(frame)
+    [row] = kept.agg(*facts).collect()
+    return kept, list(row)
 
 
-def arrow_here(frame: DataFrame) -> pa.Table | None:
-    """The rows, where they are on the driver already; None where a job must make them."""
-    computed = _computed(frame) if hasattr(frame, "_jdf") else None
-    return None if computed is None else _arrow_of(frame, computed)
+def few_here(frame: DataFrame, most: int) -> pa.Table | None:
+    """The rows, by one job, where no task has more of them than `most`; None where one has, or there is no JVM.
+
+    Rows of one list on the driver, as inlined rows are, need no job: Catalyst computed what was asked of them. A task
+    ends as soon as it has found too many: then next to nothing was done in vain.
+    """
+    if not hasattr(frame, "_jdf"):
+        return None
+    computed = _computed(frame)
+    if computed is not None:
+        return _arrow_of(frame, computed)
+    jvm: Any = frame.sparkSession.sparkContext._jvm
+    plan = frame.select("*", F.spark_partition_id().alias(_TASK))._jdf.queryExecution().analyzed()
+    literal = getattr(getattr(_expressions(jvm), "Literal$"), "MODULE$").apply(most + 1)
+    limited = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalLimit(literal, plan)
+    try:
+        rows = _of_plan(frame.sparkSession, frame._jdf.sparkSession(), limited).toArrow()
+    except Exception as error:
+        if "spark.driver.maxResultSize" in str(error):
+            return None  # few rows, but large ones
+        raise
+    if rows.num_rows > most:
+        by_task = rows.group_by(_TASK).aggregate([([], "count_all")])
+        if max(by_task.column("count_all").to_pylist()) > most:
+            return None
+    return rows.drop_columns([_TASK])
+
+
+def is_cheap(frame: DataFrame, *, with_joins: bool = False) -> bool:
+    """Whether to compute rows twice costs no more than scans: nothing is grouped, asked of functions, or joined."""
+    jvm: Any = frame.sparkSession.sparkContext._jvm
+    patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    plan = frame._jdf.queryExecution().analyzed()
+    return not any(plan.containsPattern(getattr(patterns, name)()) for name in _COSTLY[with_joins:])
+
+
+def default_parallelism(frame: DataFrame) -> int:
+    """How many tasks Spark runs at once, as far as it knows."""
+    return int(frame.sparkSession.sparkContext.defaultParallelism)
 
 
 def _computed(frame: DataFrame) -> Any | None:

@@ -84,24 +84,28 @@ class DeleteEncoding:
                 info = self.answer(row["f"], row["n"], row["p"])
                 yield pa.record_batch([pa.array([json.dumps(info)])], schema=RESULT)
 
-    def answer(self, file_id: int | None, name: str | None, deleted: Iterable[int]) -> dict[str, Any]:
+    def answer(
+        self, file_id: int | None, name: str | None, deleted: Sequence[int] | Positions
+    ) -> dict[str, Any]:
         """What becomes of the deletes of one file, or of rows in the catalog."""
-        positions = sorted(set(deleted))
+        import numpy as np
+
+        positions = np.unique(np.asarray(deleted, np.int64))
         answer: dict[str, Any] = {"file": file_id, "name": name, "count": len(positions)}
         if file_id is None:
-            return answer | {"positions": positions}
+            return answer | {"positions": positions.tolist()}
         if file_id not in self.files:
             raise RuntimeError(f"{MOVED_MARK} data file {file_id}")
         file = self.files[file_id]
         own = file_id < 0
         if not own and len(positions) <= self.limit:
-            return answer | {"positions": positions}
+            return answer | {"positions": positions.tolist()}
         # Deletes that the catalog keeps do not count: the extension's feeds would tell of them again when a file ends.
         if file.delete_count + len(positions) == file.record_count:
             return answer | {"ended": True}
         return answer | {"written": self._write(file, positions, own=own)}
 
-    def _write(self, file: TableFile, positions: Sequence[int], *, own: bool) -> dict[str, Any]:
+    def _write(self, file: TableFile, positions: Positions, *, own: bool) -> dict[str, Any]:
         """A delete file with these positions and those of the file that it takes the place of."""
         if not is_remote(self.folder):
             os.makedirs(self.folder, exist_ok=True)
@@ -115,9 +119,7 @@ class DeleteEncoding:
             self.access.upload(written["path"], path)
             return written | {"path": path}
 
-    def _written(
-        self, file: TableFile, positions: Sequence[int], folder: str, *, own: bool
-    ) -> dict[str, Any]:
+    def _written(self, file: TableFile, positions: Positions, folder: str, *, own: bool) -> dict[str, Any]:
         """Writes it into a folder of this machine."""
         if self.vectors:
             return self._write_vector(file, positions, folder)
@@ -126,7 +128,7 @@ class DeleteEncoding:
         history = history and not (file.pending and file.delete_id is None)
         path = os.path.join(folder, f"ducklake-{uuid7()}-delete.parquet")
         with duckdb.connect(":memory:", config={"threads": 1}) as connection:
-            connection.register("added", pa.table({"pos": pa.array(positions, pa.int64())}))
+            connection.register("added", pa.table({"pos": pa.array(positions)}))
             parts = [f"SELECT pos, CAST({self.stamp} AS BIGINT) AS s FROM added"]
             if file.delete_file is not None and file.is_vector:
                 connection.register("old", stamped_vector(file.delete_file, file.delete_begin))
@@ -140,9 +142,13 @@ class DeleteEncoding:
                 )
                 parts.append(f"SELECT pos, {stamp} AS s FROM {old}")
             extra = ", min(s) AS _ducklake_internal_snapshot_id" if history else ""
-            quoted = text_literal(file.path)
-            union = " UNION ALL ".join(parts)
-            select = f"SELECT {quoted} AS file_path, pos{extra} FROM ({union}) GROUP BY pos ORDER BY pos"
+            select = f"SELECT {text_literal(file.path)} AS file_path, pos{extra} FROM "
+            # What was added is in order, and once.
+            select += (
+                f"({' UNION ALL '.join(parts)}) GROUP BY pos ORDER BY pos"
+                if len(parts) > 1 or history
+                else "added"
+            )
             fields = FIELDS if history else PLAIN_FIELDS
             key = new_key() if self.encrypted else None
             row = first_row(connection.execute(copied(connection, select, path, fields, key)))
@@ -152,13 +158,13 @@ class DeleteEncoding:
             "key": None if key is None else key.text,
         }
 
-    def _write_vector(self, file: TableFile, positions: Sequence[int], folder: str) -> dict[str, Any]:
+    def _write_vector(self, file: TableFile, positions: Positions, folder: str) -> dict[str, Any]:
         """A deletion vector of all positions; as it has no place for snapshots, the one before it ends with it."""
         import numpy as np
 
         known = file.delete_file
         old = [] if known is None else [deleted_positions(known, file.delete_key)]
-        deleted_rows = np.unique(np.concatenate([*old, np.array(positions, np.int64)]))
+        deleted_rows = np.unique(np.concatenate([*old, positions]))
         path = os.path.join(folder, f"ducklake-{uuid7()}-delete.puffin")
         data = vector_of(deleted_rows)
         with open(path, "xb") as vector:

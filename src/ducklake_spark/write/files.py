@@ -64,7 +64,7 @@ def write_frame(target: Target, prepared: DataFrame, fields: Fields, limit: int)
     # one is to copy it.
     if not target.is_encrypted and not target.is_remote:
         planned = spark_encoder.plan(
-            table, prepared, fields, positions, target.option, lambda: _row_size(target), row_id
+            table, prepared, fields, positions, target.option, lambda: row_size(target), row_id
         )
     if planned is None:
         require_workers(prepared.sparkSession)
@@ -225,7 +225,7 @@ def _task_partition(path: str, job: str) -> tuple[str, ...]:
     return () if folder == "." else (folder,)
 
 
-def _row_size(target: Target) -> float | None:
+def row_size(target: Target) -> float | None:
     """What a row takes in the table's files so far."""
     if is_local(target.table.table_id):
         return None

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+import pyspark.sql.types as spark_types
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ducklake_spark.errors import InvalidInputError
-from ducklake_spark.spark.writer import arrow_here, max_rows, to_arrow
+from ducklake_spark.spark.writer import few_here, max_rows
 from ducklake_spark.write.encoders.encoding import require_level
 from ducklake_spark.write.expressions import NESTED, carried, check_assignable, is_carried_as_is, nullable
 from ducklake_spark.write.files import write_frame, write_local
 from ducklake_spark.write.inline import rows_inlined
 from ducklake_spark.write.local import LocalRows, local_rows
 from ducklake_spark.write.target import Added, Target
-from ducklake_spark.write.values import Fields, column_positions, row_id_column, stored_values
+from ducklake_spark.write.values import column_positions, row_id_column, stored_values
 
 _ONE_TASK = 10_000
 """Rows that are surely no more than these are written by one task: a file each of several would be too small."""
@@ -47,12 +49,57 @@ def _insert_local(target: Target, local: LocalRows) -> Added:
 
 
 def _insert_frame(target: Target, frame: DataFrame) -> Added:
-    fields = [(part.name, part.dataType) for part in frame.schema.fields]
+    rows = arriving(target, frame)
+    known = max_rows(frame)
+    if 0 <= known <= _ONE_TASK:
+        here = rows.here(known)
+        if here is not None:
+            return _insert_local(target, here)
+        return write_frame(target, rows.frame.coalesce(1), rows.fields, target.inline_limit)
+    return write_frame(target, rows.frame, rows.fields, target.inline_limit)
+
+
+@dataclass(frozen=True)
+class Arriving:
+    """Rows on their way into a table.
+
+    Attributes:
+        frame: Columns `c0`, `c1` ... as encoders take them, and others under their own names.
+        fields: The names and types of `c0`, `c1` ...
+    """
+
+    frame: DataFrame
+    fields: tuple[tuple[str, spark_types.DataType], ...]
+    others: tuple[str, ...] = ()
+
+    def here(self, most: int) -> LocalRows | None:
+        """The rows, by one Spark job at most; None where they are too many for it."""
+        frame = self.frame
+        if any(isinstance(part, NESTED) for _, part in self.fields):
+            # As if every part could be NULL: parts of a NULL struct are, whatever its type says. Arrow refuses that.
+            loose = [
+                F.col(f"c{i}").cast(nullable(part)).alias(f"c{i}") for i, (_, part) in enumerate(self.fields)
+            ]
+            frame = frame.select(*loose, *self.others)
+        found = few_here(frame, most)
+        return None if found is None else LocalRows(found, self.fields)
+
+
+def arriving(target: Target, frame: DataFrame, others: tuple[str, ...] = ()) -> Arriving:
+    """The rows of a DataFrame as encoders take them.
+
+    Args:
+        target: Where they go.
+        frame: The rows.
+        others: The last columns of the DataFrame, which are not for the table.
+    """
+    schema = frame.schema.fields
+    fields = [(part.name, part.dataType) for part in schema[: len(schema) - len(others)]]
     if not fields:
         raise InvalidInputError(f'The DataFrame for table "{target.table.name}" has no columns.')
     positions = column_positions(target, fields)
     # By position: names may have dots in them, or differ by case only.
-    prepared = frame.toDF(*[f"c{i}" for i in range(len(fields))])
+    prepared = frame.toDF(*[f"c{i}" for i in range(len(fields))], *others)
     targets = {position: column for column, position in positions.items()}
     columns: list[Column | str] = []
     for i, (name, part) in enumerate(fields):
@@ -65,25 +112,5 @@ def _insert_frame(target: Target, frame: DataFrame) -> Added:
         columns.append(column.alias(f"c{i}"))
         fields[i] = (name, travels)
     if any(not isinstance(column, str) for column in columns):
-        prepared = prepared.select(*columns)
-    limit, known = target.inline_limit, max_rows(frame)
-    if limit and 0 <= known <= limit:
-        local = to_arrow(_loose(prepared, fields))
-        if not local.num_rows:
-            return None
-        return rows_inlined(target, local, stored_values(target, fields), row_id_column(target, fields))
-    if 0 <= known <= _ONE_TASK:
-        here = arrow_here(_loose(prepared, fields))
-        if here is not None:
-            return write_local(target, LocalRows(here, tuple(fields))) if here.num_rows else None
-        prepared = prepared.coalesce(1)
-    return write_frame(target, prepared, fields, limit)
-
-
-def _loose(prepared: DataFrame, fields: Fields) -> DataFrame:
-    """As if every part could be NULL: parts of a NULL struct are, whatever its type says, and Arrow refuses that."""
-    if not any(isinstance(part, NESTED) for _, part in fields):
-        return prepared
-    return prepared.select(
-        *(F.col(f"c{i}").cast(nullable(part)).alias(f"c{i}") for i, (_, part) in enumerate(fields))
-    )
+        prepared = prepared.select(*columns, *others)
+    return Arriving(prepared, tuple(fields), others)

@@ -1,7 +1,8 @@
 """Changes of single rows: they are found by one Spark scan, and become delete files or deletes in the catalog.
 
-A worker gets all deleted positions of one data file and decides by the rules of the format what becomes of them.
-Nothing but counts, and the few positions that the catalog keeps, comes back to the driver.
+Where they are few, their places come to the driver, with the new versions of those that change: one job, which
+neither shuffles nor starts Python workers. Of many, a worker gets all deleted positions of one data file, and nothing
+but counts comes back. Either way `DeleteEncoding` decides by the rules of the format what becomes of them.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import functools
 import json
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-from pyspark.sql import Column, DataFrame
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.store import Row
@@ -33,7 +37,13 @@ from ducklake_spark.scan.projection.column import ROW_ID_NAME
 from ducklake_spark.scan.read import FILE_ID, INLINED_NAME, VIRTUAL_COLUMNS, hidden
 from ducklake_spark.spark.errors import is_of_spark, task_failure
 from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
-from ducklake_spark.spark.writer import checkpointed
+from ducklake_spark.spark.writer import (
+    checkpointed,
+    default_parallelism,
+    few_here,
+    is_cheap,
+    is_classic_frame,
+)
 from ducklake_spark.workers.deletes import (
     FIELDS,
     MOVED_MARK,
@@ -45,8 +55,14 @@ from ducklake_spark.workers.deletes import (
 )
 from ducklake_spark.workers.parquet_source import parquet
 from ducklake_spark.write.failures import explained, refused, unreachable
-from ducklake_spark.write.insert import rows_to_add
+from ducklake_spark.write.files import row_size
+from ducklake_spark.write.insert import arriving, rows_to_add
+from ducklake_spark.write.local import LocalRows
+from ducklake_spark.write.rowlevel.jobs import side_by_side
 from ducklake_spark.write.target import Added, Target, place_of
+
+if TYPE_CHECKING:
+    from ducklake_spark.format.deletion_vector import Positions
 
 _POSITION = hidden("file_row_number")
 LOCATOR = (FILE_ID, INLINED_NAME, _POSITION)
@@ -57,6 +73,19 @@ HIDDEN = (*LOCATOR, hidden("rowid"))
 MANY_FILES = 1000
 """In tables with more, only the files that are touched are looked up."""
 _AT_ONCE = 1000
+_FILES_HERE = 32
+"""Deletes from more files than these are written by the workers."""
+_THREADS = 4
+_MOST_BYTES = 128 << 20
+"""Rows that come to this process take about so much at most: a task that finds more than its share of them stops."""
+MOST_ROWS = 122_880
+"""More new versions than these, a row group, are written by Spark's tasks."""
+_FEW = 1000
+_LOCATOR_BYTES = 24
+_LEAST_ROW_BYTES = 64
+_TEXT_BYTES = 6
+"""So many bytes a row takes here for each byte that it takes in a file."""
+_OPEN_BYTES, _SPLIT_BYTES = 4 << 20, 128 << 20
 
 
 def restamp(target: Target, file: DeleteFile, snapshot_id: int) -> DeleteFile:
@@ -95,39 +124,114 @@ def delete_matching(target: Target, matching: DataFrame) -> tuple[DeleteRows | N
         target: The table.
         matching: A DataFrame with the columns of `LOCATOR` of the rows to delete.
     """
-    tx, table = target.tx, target.table
-    edit = tx.edits.tables.get(table.table_id)
     found = matching.select(*(F.col(name).alias(short) for name, short in zip(LOCATOR, "fnp", strict=True)))
-    grouped: Any = None
-    touched: list[int] | None = None
-    if _has_many_files(target):
-        grouped = checkpointed(_by_file(found))
-        touched = [row[0] for row in grouped.where("f >= 0").select("f").collect()]
-    files = table_files(target, edit, touched)
-    if files:
-        require_workers(matching.sparkSession)
+    if is_classic_frame(found):
+        # One scan, without a shuffle and without Python workers.
+        here = few_here(found, few_of_task(target, found, _LOCATOR_BYTES))
+        if here is not None:
+            return delete_here(target, here, matching.sparkSession)
+    return _delete_in_workers(target, found)
+
+
+def delete_here(target: Target, rows: pa.Table, spark: SparkSession) -> tuple[DeleteRows | None, int]:
+    """The same of rows whose locators are here already.
+
+    Args:
+        target: The table.
+        rows: The columns of `LOCATOR`, in this order; rows may be there more than once.
+        spark: A session for many files.
+    """
+    rows = rows.rename_columns(["f", "n", "p"])
+    edit = target.tx.edits.tables.get(target.table.table_id)
+    in_files, inlined = positions_by_file(rows)
+    if len(in_files) > _FILES_HERE:
+        return _delete_in_workers(target, spark.createDataFrame(rows))
+    files = (
+        table_files(target, edit, sorted(file_id for file_id in in_files if file_id >= 0)) if in_files else {}
+    )
     encoding = _encoding(target, files)
+
+    def answers() -> list[dict[str, Any]]:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            found = list(pool.map(lambda each: encoding.answer(each[0], None, each[1]), in_files.items()))
+        return found + [encoding.answer(None, name, positions) for name, positions in inlined.items()]
+
+    made = _of_encoder(target, answers)
+    return _answered(target, edit, files, made), sum(answer["count"] for answer in made)
+
+
+def positions_by_file(rows: pa.Table) -> tuple[dict[int, Positions], dict[str | None, Positions]]:
+    """The positions by data file, and by inlined table the ids of its rows; None is the transaction's own."""
+    import numpy as np
+
+    in_files = pc.is_valid(rows.column("f"))
+    some = rows.filter(in_files)
+    ids, positions = some.column("f").to_numpy(), some.column("p").to_numpy()
+    order = np.argsort(ids, kind="stable")
+    found, starts = np.unique(ids[order], return_index=True)
+    parts = np.split(positions[order], starts[1:]) if len(found) else []
+    by_file = {int(file_id): part for file_id, part in zip(found, parts, strict=True)}
+    inlined: dict[str | None, Positions] = {}
+    if some.num_rows < rows.num_rows:
+        rest = rows.filter(pc.invert(in_files))
+        for name in pc.unique(rest.column("n")).to_pylist():
+            column = rest.column("n")
+            mine = pc.is_null(column) if name is None else pc.equal(column, name)
+            inlined[name] = rest.filter(mine).column("p").to_numpy()
+    return by_file, inlined
+
+
+def few_of_task(target: Target, frame: DataFrame, row_bytes: float) -> int:
+    """How many rows of that size each task may hand to this process, so that all together are not too many for it."""
+    files, size = committed_size(target)
+    # As Spark deals files to tasks, unless somebody changed its settings.
+    size += files * _OPEN_BYTES
+    split = min(_SPLIT_BYTES, max(_OPEN_BYTES, size / max(1, default_parallelism(frame))))
+    return max(_FEW, int(_MOST_BYTES / row_bytes / (1 + size // split)))
+
+
+def _of_encoder(target: Target, run: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """What an encoder of deletes answers; what it finds wrong becomes an error that says so."""
     try:
-        if files:
-            grouped = _by_file(found) if grouped is None else grouped
-            answers = [json.loads(row[0]) for row in map_in_arrow(grouped, encoding, "info string").collect()]
-        else:
-            # All rows are in the catalog, which keeps their deletes as well: a worker has nothing to write.
-            by_table: defaultdict[str | None, list[int]] = defaultdict(list)
-            for _, name, position in found.collect():
-                by_table[name].append(position)
-            answers = [encoding.answer(None, name, positions) for name, positions in by_table.items()]
+        return run()
     except Exception as error:
         if MOVED_MARK in str(error):
             raise ConflictError(
-                f'Transaction conflict: files of table "{table.name}" were merged after this transaction began. '
-                "Nothing was written; run it again on the new snapshot."
+                f'Transaction conflict: files of table "{target.table.name}" were merged after this transaction '
+                "began. Nothing was written; run it again on the new snapshot."
             ) from None
         failure = task_failure(str(error))
         if failure is not None and "store" in failure:
             raise unreachable(target, failure) from None
         raise refused(target, error) or error from None
-    return _answered(target, edit, files, answers), sum(answer["count"] for answer in answers)
+
+
+def _delete_in_workers(target: Target, found: DataFrame) -> tuple[DeleteRows | None, int]:
+    """The same by workers, each of which gets all positions of a file: only counts come back."""
+    edit = target.tx.edits.tables.get(target.table.table_id)
+    grouped: Any = None
+    touched: list[int] | None = None
+    if not is_local(target.table.table_id) and committed_size(target)[0] > MANY_FILES:
+        # A job that finds the few that matter costs less than to send all of them to the workers.
+        grouped = checkpointed(_by_file(found))
+        touched = [row[0] for row in grouped.where("f >= 0").select("f").collect()]
+    files = table_files(target, edit, touched)
+    if files:
+        require_workers(found.sparkSession)
+    encoding = _encoding(target, files)
+
+    def answers() -> list[dict[str, Any]]:
+        if files:
+            rows = _by_file(found) if grouped is None else grouped
+            return [json.loads(row[0]) for row in map_in_arrow(rows, encoding, "info string").collect()]
+        # All rows are in the catalog, which keeps their deletes as well: a worker has nothing to write.
+        by_table: defaultdict[str | None, list[int]] = defaultdict(list)
+        for _, name, position in found.collect():
+            by_table[name].append(position)
+        return [encoding.answer(None, name, positions) for name, positions in by_table.items()]
+
+    made = _of_encoder(target, answers)
+    return _answered(target, edit, files, made), sum(answer["count"] for answer in made)
 
 
 def delete_left(target: Target, file_ids: Collection[int]) -> DeleteRows | None:
@@ -154,7 +258,7 @@ def delete_left(target: Target, file_ids: Collection[int]) -> DeleteRows | None:
             gone[file_id].update(deleted_positions(file.delete_file, file.delete_key).tolist())
         left = set(range(file.record_count)) - gone[file_id]
         if left:
-            answers.append(encoding.answer(file_id, None, left))
+            answers.append(encoding.answer(file_id, None, sorted(left)))
     return _answered(target, None, files, answers)
 
 
@@ -240,16 +344,16 @@ def _delete_file(target: Target, file: TableFile, written: Mapping[str, Any] | N
     )
 
 
-def _has_many_files(target: Target) -> bool:
-    """Whether a job that finds the few that matter costs less than to send all of them to the workers."""
+def committed_size(target: Target) -> tuple[int, int]:
+    """How many data files the table has, and how many bytes they are; without those of the transaction."""
     if is_local(target.table.table_id):
-        return False
+        return 0, 0
     at = target.tx.snapshot.snapshot_id
-    counted = target.tx.store.query(
-        f"SELECT count(*) FROM ducklake_data_file WHERE table_id = ? AND {LIVE}",
+    [(files, size)] = target.tx.store.query(
+        f"SELECT count(*), sum(file_size_bytes) FROM ducklake_data_file WHERE table_id = ? AND {LIVE}",
         (target.table.table_id, at, at),
     )
-    return int(counted[0][0]) > MANY_FILES
+    return int(files), int(size or 0)
 
 
 def table_files(
@@ -367,7 +471,7 @@ def inlined_delete_counts(target: Target) -> dict[int, int]:
 
 
 def changed_rows(frame: DataFrame, assignments: Mapping[str, Any], table: TableDef) -> DataFrame:
-    """The rows with new values, evaluated once: what is deleted and what is added cannot differ.
+    """The rows with new values, their row ids, and the columns of `HIDDEN`.
 
     Args:
         frame: The rows to change, with the virtual columns of `HIDDEN`.
@@ -378,7 +482,6 @@ def changed_rows(frame: DataFrame, assignments: Mapping[str, Any], table: TableD
         InvalidInputError: A column is assigned twice.
         NotFoundError: There is no such column.
     """
-    require_workers(frame.sparkSession)
     values = assigned_values(assignments, table)
     row_id = kept_row_id(*(F.col(name) for name in HIDDEN))
     # A name costs fewer calls to the JVM than a column.
@@ -386,7 +489,72 @@ def changed_rows(frame: DataFrame, assignments: Mapping[str, Any], table: TableD
         values[column.name].alias(column.name) if column.name in values else ticked(column.name)
         for column in table.columns
     ]
-    return checkpointed(frame.select(*selected, row_id.alias(ROW_ID_NAME), *HIDDEN))
+    return frame.select(*selected, row_id.alias(ROW_ID_NAME), *HIDDEN)
+
+
+def evaluated(
+    target: Target, changed: DataFrame, others: tuple[str, ...] = (), *, with_joins: bool = False
+) -> LocalRows | DataFrame:
+    """Rows that are evaluated once, so that what is deleted and what is added cannot differ.
+
+    Few of them come to this process, by one job; many stay where they are.
+
+    Args:
+        target: The table.
+        changed: New values with row ids, and the columns of `HIDDEN`.
+        others: Columns behind those.
+        with_joins: Whether joins that the rows come from are cheap enough to be done twice, if there are too many rows.
+    """
+    if not is_classic_frame(changed):
+        return checkpointed(changed)
+    rows = arriving(target, changed, (*HIDDEN, *others))
+    width = max(_LEAST_ROW_BYTES, _TEXT_BYTES * (row_size(target) or 0))
+    few = min(MOST_ROWS, few_of_task(target, changed, width))
+    if is_cheap(changed, with_joins=with_joins):
+        here = rows.here(few)
+        return checkpointed(changed) if here is None else here
+    kept = checkpointed(changed)
+    here = arriving(target, kept, (*HIDDEN, *others)).here(few)
+    return kept if here is None else here
+
+
+def replaced_versions(
+    target: Target, changed: LocalRows | DataFrame, spark: SparkSession
+) -> tuple[list[Added], DeleteRows | None, int]:
+    """The changes that add new versions of rows and delete the old ones, and how many rows that are.
+
+    Args:
+        target: The table.
+        changed: What `evaluated` gave.
+        spark: The session.
+    """
+    if isinstance(changed, LocalRows):
+        change, count = delete_here(target, changed.table.select(LOCATOR), spark)
+        return versions_here(target, changed), change, count
+    rows = changed
+    added, (change, count) = side_by_side(
+        lambda: versions_to_add(target, rows), lambda: delete_matching(target, rows)
+    )
+    return added, change, count
+
+
+def versions_here(target: Target, rows: LocalRows) -> list[Added]:
+    """What `versions_to_add` says of rows that are here."""
+    names = [f"c{i}" for i in range(len(rows.fields))]
+    rows = LocalRows(rows.table.select(names), rows.fields)
+    edit = target.tx.edits.tables.get(target.table.table_id)
+    if edit is None or not (edit.files or edit.batches):
+        return [rows_to_add(target, rows)]
+    place = [name for name, _ in rows.fields].index(ROW_ID_NAME)
+    is_new = pc.is_null(rows.table.column(f"c{place}"))
+    fields = tuple((name, part) for i, (name, part) in enumerate(rows.fields) if i != place)
+    new = rows.table.filter(is_new).drop_columns([f"c{place}"])
+    new = new.rename_columns([f"c{i}" for i in range(len(fields))])
+    kept = LocalRows(rows.table.filter(pc.invert(is_new)), rows.fields)
+    return [
+        rows_to_add(target, kept),
+        rows_to_add(replace(target, has_row_ids=False), LocalRows(new, fields)),
+    ]
 
 
 def versions_to_add(target: Target, changed: DataFrame) -> list[Added]:
@@ -397,7 +565,7 @@ def versions_to_add(target: Target, changed: DataFrame) -> list[Added]:
 
     Args:
         target: The table.
-        changed: What `changed_rows` made, or a merge.
+        changed: What `evaluated` left where it was.
     """
     rows = changed.drop(*HIDDEN)
     edit = target.tx.edits.tables.get(target.table.table_id)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyspark.sql.types as spark_types
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.types import fold
-from ducklake_spark.spark.file_index import equal_columns, is_classic
+from ducklake_spark.scan.deletion_bitmap import is_unset, packed
+from ducklake_spark.spark.file_index import equal_columns, is_classic, numbers
 
 FEW = 1000
 """Up to so many rows of a source each key is looked for by itself; of more, only their range."""
-_ROW_OF_PARTITION = (1 << 33) - 1
+_ROW_BITS = 33
+_ROW_OF_PARTITION = (1 << _ROW_BITS) - 1
 """The bits of `monotonically_increasing_id` that count the rows of one partition."""
 _INTEGERS = (
     spark_types.ByteType,
@@ -111,6 +114,39 @@ def known(keys: Sequence[Key], row: Sequence[Any]) -> Keys:
     count, *rest = row
     values = tuple((rest[i], rest[i + 1], frozenset(rest[i + 2] or ())) for i in range(0, len(rest), 3))
     return Keys(tuple(keys), count, values)
+
+
+@dataclass(frozen=True)
+class SourceNumbers:
+    """Numbers of a source's rows, made by `monotonically_increasing_id`, as bits that each task can ask for."""
+
+    token: str
+    positions: Mapping[int, Any]
+    """By partition of the source, the positions of rows."""
+
+    title = "rows of the source that match"
+
+    @classmethod
+    def of(cls, numbers: Any) -> SourceNumbers:
+        """Of an array of 64-bit numbers."""
+        import numpy as np
+
+        found = np.unique(numbers)
+        partitions, starts = np.unique(found >> _ROW_BITS, return_index=True)
+        parts = np.split(found & _ROW_OF_PARTITION, starts[1:]) if len(found) else []
+        positions = {int(number): part for number, part in zip(partitions, parts, strict=True)}
+        return cls(f"numbers {uuid.uuid4()}", positions)
+
+    def numbers(self) -> bytes:
+        """The bits, big end first."""
+        return packed(dict(self.positions), (0, max(self.positions, default=0)))
+
+    def lack(self, spark: SparkSession, number: Column) -> Column:
+        """Whether a number is none of these."""
+        partition = F.shiftright(number, _ROW_BITS)
+        is_later = partition > max(self.positions, default=0)
+        unset = is_unset(numbers(spark, self), partition, number.bitwiseAND(_ROW_OF_PARTITION))
+        return F.when(is_later, F.lit(True)).otherwise(unset)
 
 
 def _types_by_name(schema: spark_types.StructType) -> dict[str, spark_types.DataType | None]:
