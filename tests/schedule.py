@@ -23,6 +23,7 @@ SECONDS = {
     "interop/test_ddl_twins.py": 104,
     "interop/test_scan_pruning.py": 97,
     "write/test_kills.py": 95,
+    "spark/test_native_cluster.py": 35,
     "interop/test_inlined_nested.py": 91,
     "interop/test_encryption.py": 86,
     "interop/test_parity.py": 91,

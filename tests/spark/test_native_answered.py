@@ -127,3 +127,28 @@ def test_what_dbt_sends(native: NativeLake, oracle: Oracle) -> None:
     orders = oracle.execute("SELECT id, status FROM nat.dbt.orders ORDER BY id")
     assert orders == [(1, "sent"), (2, "back"), (3, "sent")]
     assert oracle.execute("SELECT count(DISTINCT k) FROM nat.dbt.history") == [(3,)]
+
+
+def test_replace_columns_keeps_those_that_come_again(native: NativeLake) -> None:
+    native.table("rep", "a INT, b VARCHAR, c INT", (1, "x", 3))
+    native.sql("ALTER TABLE nat.main.rep REPLACE COLUMNS (a BIGINT COMMENT 'wide', c INT, d STRING)")
+    assert native.rows("SELECT * FROM nat.main.rep") == [(1, 3, None)]
+    assert native.lake["rep"].types == {"a": "BIGINT", "c": "INTEGER", "d": "VARCHAR"}
+    with pytest.raises(InvalidInputError, match="in the order in which they came"):
+        native.sql("ALTER TABLE nat.main.rep REPLACE COLUMNS (c INT, a BIGINT)")
+    assert native.lake["rep"].columns == ["a", "c", "d"]
+
+
+def test_show_partitions_names_the_way(native: NativeLake) -> None:
+    native.table("par", "a INT", partitioned_by=["a"])
+    with pytest.raises(InvalidInputError, match=r"stands in nat\.main\.par\.partitions"):
+        native.sql("SHOW PARTITIONS nat.main.par")
+
+
+@pytest.mark.skipif(
+    "tuple(map(int, __import__('pyspark').__version__.split('.')[:2])) < (4, 3)", reason="has no such INSERT"
+)
+def test_insert_with_schema_evolution(native: NativeLake) -> None:
+    native.table("evo", "a INT", (1,))
+    native.sql("INSERT WITH SCHEMA EVOLUTION INTO nat.main.evo BY NAME SELECT 2 AS a, 'x' AS b")
+    assert native.rows("SELECT * FROM nat.main.evo") == [(1, None), (2, "x")]

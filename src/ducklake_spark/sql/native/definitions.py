@@ -196,6 +196,9 @@ class Definitions:
         table = self._lake[name]
 
         def run(_tx: Transaction) -> None:
+            if _replaces_all(table, facts["changes"]):
+                _replace_columns(table, facts["changes"])
+                return
             for change in facts["changes"]:
                 _alter(table, change)
 
@@ -323,6 +326,38 @@ def _spark_type(text: str) -> spark_types.DataType:
     from pyspark.sql.types import _parse_datatype_json_string  # what PySpark itself reads types with
 
     return _parse_datatype_json_string(text)
+
+
+def _replaces_all(table: Table, changes: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether all columns go and others come: REPLACE COLUMNS."""
+    gone = [fold(change["path"][0]) for change in changes if change["kind"] == "DeleteColumn"]
+    others = {change["kind"] for change in changes} - {"DeleteColumn"}
+    return others == {"AddColumn"} and sorted(gone) == sorted(map(fold, table.columns))
+
+
+def _replace_columns(table: Table, changes: Sequence[Mapping[str, Any]]) -> None:
+    """Columns that come again stay, with their rows: only what is said of them changes."""
+    wanted = {fold(change["path"][0]): change for change in changes if change["kind"] == "AddColumn"}
+    known = {fold(column.name): column for column in table.definition.columns}
+    kept = [name for name in known if name in wanted]
+    if list(wanted)[: len(kept)] != kept:
+        raise InvalidInputError(
+            f'REPLACE COLUMNS of table "{table.name}": its columns stay in the order in which they came, and new ones '
+            "come last."
+        )
+    for name, change in wanted.items():
+        if name not in known:
+            _add_column(table, tuple(change["path"]), change)
+    for name in kept:
+        column, change = known[name], wanted[name]
+        kind = _spark_type(change["dataType"])
+        if user_type(column.data_type, choices_of(table.lake.spark)) != kind:
+            table.set_type((column.name,), kind)
+        if (column.comment or None) != change.get("comment"):
+            table.set_comment(change.get("comment"), column=(column.name,))
+    for name, column in known.items():
+        if name not in wanted:
+            table.drop_column((column.name,))
 
 
 def _alter(table: Table, change: Mapping[str, Any]) -> None:

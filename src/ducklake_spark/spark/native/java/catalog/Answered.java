@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.plans.logical.AnalyzeTables;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.ShowCreateTable;
+import org.apache.spark.sql.catalyst.plans.logical.ShowPartitions;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -30,13 +31,16 @@ class Answered {
                 + "NOT NULL is what they have.");
         if (plan instanceof AnalyzeTables) return isOfLake(((AnalyzeTables) plan).child()) ? nothing() : null;
         if (!(plan instanceof AnalyzeTable || plan instanceof AnalyzeColumn || plan instanceof AlterColumns
-                || plan instanceof ShowCreateTable)) return null;
+                || plan instanceof ShowCreateTable || plan instanceof ShowPartitions)) return null;
         Object child = ((scala.Product) plan).productElement(0);
         if (!(child instanceof ResolvedTable) || !(((ResolvedTable) child).table() instanceof LakeTable)) return null;
         ResolvedTable on = (ResolvedTable) child;
         LakeTable table = (LakeTable) on.table();
         if (plan instanceof AlterColumns) return altered((AlterColumns) plan, on);
         if (plan instanceof ShowCreateTable) return shown((ShowCreateTable) plan, on, table);
+        if (plan instanceof ShowPartitions)
+            throw Lake.failure("ducklake_spark.errors.InvalidInputError: SHOW PARTITIONS is a statement for folders. "
+                + "What a lake knows of its partitions stands in " + table.name() + ".partitions.");
         if (plan instanceof AnalyzeColumn) requireColumns((AnalyzeColumn) plan, table);
         return nothing();
     }
