@@ -20,7 +20,7 @@ OR_NONE   = || [ $$? -eq 5 ]
 .DEFAULT_GOAL := help
 S3_JARS := build/s3-jars
 
-.PHONY: venv-oldest try-airflow try-dbt s3-jars test-s3 browser lock release test-fast test-docs docs-serve bench-add-files bench-duckdb bench-first bench-maintenance bench-native bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 test-duckdb2-quick lint format types docs bench-catalog bench-commits clean
+.PHONY: venv-oldest try-airflow try-dbt s3-jars test-s3 browser lock release test-fast test-docs docs-release docs-serve bench-add-files bench-duckdb bench-first bench-maintenance bench-native bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 test-duckdb2-quick lint format types docs bench-catalog bench-commits clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -105,6 +105,10 @@ types: venv ## Check types
 docs: venv ## Build the documentation site into build/site; a broken link fails
 	$(BIN)/python scripts/site/references.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+docs-release: docs ## Commit the site of this version to the local branch gh-pages, beside those of earlier ones
+	PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 $(BIN)/mike deploy --update-aliases "$$($(BIN)/python -c 'import ducklake_spark; print(ducklake_spark.__version__)')" latest
+	PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 $(BIN)/mike set-default latest
 
 docs-serve: docs ## Show the documentation site while it is written
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
