@@ -601,13 +601,11 @@ def _ids(session: Session, table: str, key: str, start: Snapshot) -> set[int]:
 
 
 def _pending(edits: Mapping[int, Edit[T]], schema: SchemaDef, name: str) -> T | None:
+    wanted = fold(name)
     for edit in edits.values():
-        if (
-            edit.now is not None
-            and edit.now.schema_id == schema.schema_id
-            and fold(edit.now.name) == fold(name)
-        ):
-            return edit.now
+        now = edit.now
+        if now is not None and now.schema_id == schema.schema_id and fold(now.name) == wanted:
+            return now
     return None
 
 
