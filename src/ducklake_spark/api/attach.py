@@ -386,6 +386,9 @@ def _location(uri: str, metadata_path: str | None, parameters: Mapping[str, str]
         location = Location("mysql" if server[1].lower() == "mysql" else "postgres")
     else:
         location = parse_location(uri)
+    parameters = {
+        key: value for key, value in parameters.items() if (key, value.lower()) != ("type", location.kind)
+    }
     if not parameters:
         return location
     if location.kind not in ("postgres", "mysql"):

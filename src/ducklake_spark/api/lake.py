@@ -256,7 +256,7 @@ class Lake(LakeDefinitions, LakeChangeFeeds, LakeMetadata, LakeMaintenance):
             name: `table` or `schema.table`.
             version: Read this snapshot.
             timestamp: Read the newest snapshot that is not younger.
-            virtual_columns: Add some of `rowid`, `snapshot_id`, `filename` and `file_row_number`.
+            virtual_columns: Add some of `rowid`, `snapshot_id`, `filename`, `file_row_number` and `file_index`.
             timestamp_ns: Show nanosecond timestamps as "long" (nothing is lost) or "micros".
         """
         from ducklake_spark.engine.reads import read

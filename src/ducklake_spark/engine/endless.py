@@ -1,4 +1,7 @@
-"""Rows with times that Python has not, such as `infinity`: collected as the first or last moment that Python has."""
+"""Rows with times that Python has not, such as `infinity`: collected as the first or last moment that Python has.
+
+So are maps, whose entries Spark's own way of collecting brings into another order.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +16,70 @@ from ducklake_spark.format.duckdb_library import NO_THREADS
 from ducklake_spark.spark.file_index import java_frame
 
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
+_ODD = tuple(
+    getattr(T, name)
+    for name in (
+        "VariantType",
+        "CalendarIntervalType",
+        "DayTimeIntervalType",
+        "YearMonthIntervalType",
+        "TimeType",
+        "GeometryType",
+        "GeographyType",
+        "NullType",
+        "UserDefinedType",
+    )
+    if hasattr(T, name)
+)
 
 
 def clamped(frame: DataFrame) -> DataFrame:
     """The DataFrame, whose rows can be collected whatever times are in them.
 
     As with DuckDB's own client, `infinity` is `date.max` or `datetime.max` then. What is computed with the DataFrame or
-    written from it has the values as they are.
+    written from it has the values as they are. Entries of maps come in the order that they have.
     """
-    if type(frame) is not ClassicDataFrame or not any(_holds_times(f.dataType) for f in frame.schema.fields):
+    if type(frame) is not ClassicDataFrame:
+        return frame
+    kinds = [field.dataType for field in frame.schema.fields]
+    if not any(_holds(kind, (*_TIMES, T.MapType)) for kind in kinds):
         return frame
     return _Clamped(java_frame(frame), frame.sparkSession)
 
 
-def _holds_times(kind: T.DataType) -> bool:
+def _holds(kind: T.DataType, wanted: tuple[type[T.DataType], ...]) -> bool:
+    if isinstance(kind, wanted):
+        return True
     if isinstance(kind, T.ArrayType):
-        return _holds_times(kind.elementType)
+        return _holds(kind.elementType, wanted)
     if isinstance(kind, T.MapType):
-        return _holds_times(kind.keyType) or _holds_times(kind.valueType)
+        return _holds(kind.keyType, wanted) or _holds(kind.valueType, wanted)
     if isinstance(kind, T.StructType):
-        return any(_holds_times(field.dataType) for field in kind.fields)
-    return isinstance(kind, _TIMES)
+        return any(_holds(field.dataType, wanted) for field in kind.fields)
+    return False
+
+
+def _has_ordered_maps(frame: DataFrame) -> bool:
+    """Whether there are maps, and nothing beside them that only Spark's own way can collect."""
+    kind = frame.schema
+    return _holds(kind, (T.MapType,)) and not _holds(kind, _ODD) and not _has_nested_keys(kind)
+
+
+def _has_nested_keys(kind: T.DataType) -> bool:
+    if isinstance(kind, T.MapType):
+        nested = (T.MapType, T.ArrayType, T.StructType)
+        return isinstance(kind.keyType, nested) or _has_nested_keys(kind.valueType)
+    if isinstance(kind, T.ArrayType):
+        return _has_nested_keys(kind.elementType)
+    return isinstance(kind, T.StructType) and any(_has_nested_keys(field.dataType) for field in kind.fields)
 
 
 class _Clamped(ClassicDataFrame):
     """A DataFrame that has another way to collect rows, for those that Spark's own fails at."""
 
     def collect(self) -> list[Row]:
+        if _has_ordered_maps(self):
+            return _rows(self)
         try:
             return super().collect()
         except (OverflowError, ValueError):

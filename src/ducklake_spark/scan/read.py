@@ -23,7 +23,7 @@ from ducklake_spark.scan import connect
 from ducklake_spark.scan.deletion_bitmap import DeletedBits, few_enough
 from ducklake_spark.scan.inlined import INLINED_ROW_ID, INLINED_SNAPSHOT_ID, inlined_frame
 from ducklake_spark.scan.planning.file_facts import FileCode, file_code
-from ducklake_spark.scan.planning.listing import ScanFile, delete_files, inlined_deletes
+from ducklake_spark.scan.planning.listing import ScanFile, data_files, delete_files, inlined_deletes
 from ducklake_spark.scan.planning.plan import FileGroup, LakeInfo, ScanPlan, make_plan
 from ducklake_spark.scan.planning.sources import (
     NO_NUMBER,
@@ -64,6 +64,7 @@ VIRTUAL_COLUMNS: Mapping[str, spark_types.DataType] = {
     "snapshot_id": spark_types.LongType(),
     "filename": spark_types.StringType(),
     "file_row_number": spark_types.LongType(),
+    "file_index": spark_types.LongType(),
 }
 """Columns that every table has beside its own. A table's own column of the same name hides one."""
 
@@ -222,6 +223,23 @@ class _Reader:
         self.choices: TypeChoices = plan.choices
         self.columns: tuple[ColumnDef, ...] = plan.table.columns
 
+    @functools.cached_property
+    def _places(self) -> Mapping[int | str, int]:
+        """The places of all files, and behind them of the inlined tables: what `file_index` says."""
+        committed = () if self.pending.emptied else self.plan.groups
+        files = (file for group in committed for file in data_files(self.store, self.plan, group.key))
+        ids = sorted(
+            file.data_file_id for file in files if file.data_file_id not in self.pending.dropped_files
+        )
+        names = () if self.pending.emptied else [table.table_name for table in self.plan.inlined]
+        own = [file.data_file_id for file in self.pending.data_files]
+        return {each: place for place, each in enumerate([*ids, *own, *names])}
+
+    def _place_of(self, file_id: str) -> str:
+        """The place of a file of that id, in SQL."""
+        ids = ",".join(f"{each}L" for each in self._places if isinstance(each, int))
+        return f"array_position(array({ids}), {file_id}) - 1L" if ids else NO_NUMBER
+
     def frame(self) -> DataFrame:
         committed = not self.pending.emptied
         frames = [self._group(group) for group in self.plan.groups if group.files and committed]
@@ -261,6 +279,8 @@ class _Reader:
             FILE_ID: F.lit(None).cast("long"),
             INLINED_NAME: F.lit(table_name).cast("string"),
         }
+        if "file_index" in self.wanted:
+            made["file_index"] = F.lit(self._places.get(table_name or "", len(self._places))).cast("long")
         own = [F.col(ticked(column.name)) for column in self.columns]
         return rows.select(*own, *(made[which].alias(name) for name, which in self.virtual.items()))
 
@@ -279,7 +299,7 @@ class _Reader:
             else None
         )
         physical = spark_types.StructType(fields + [extra for extra in (row_id, stamp) if extra is not None])
-        needs_id = has_deletes or FILE_ID in self.wanted
+        needs_id = has_deletes or not self.wanted.isdisjoint((FILE_ID, "file_index"))
         code = _code_of(group, needs_id, wants_lineage)
         is_packed = code.fits
         code = code if is_packed else _code_of(group, True, False)
@@ -309,7 +329,15 @@ class _Reader:
             ).join(F.broadcast(self._looked_up(files)), _ID)
             metadata = RowSource(_PATH, _POSITION, _ID)
             lineage = replace(lineage, metadata=metadata, looked_up=True)
-        virtual = [_called(lineage.virtual(which), name) for name, which in self.virtual.items()]
+        virtual = [
+            _called(
+                self._place_of(lineage.number("data_file_id"))
+                if which == "file_index"
+                else lineage.virtual(which),
+                name,
+            )
+            for name, which in self.virtual.items()
+        ]
         if not has_deletes:
             return frame.select(*made, *virtual)
         ids = (group.lowest_file_id, group.highest_file_id)
@@ -388,6 +416,8 @@ class _Reader:
             FILE_ID: rows.code,
             INLINED_NAME: NO_TEXT,
         }
+        if "file_index" in self.wanted:
+            made["file_index"] = self._place_of(rows.code)
         columns = [
             *(part.column() for part in projections),
             *(_called(made[which], name) for name, which in self.virtual.items()),

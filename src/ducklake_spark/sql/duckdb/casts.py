@@ -162,9 +162,21 @@ def text_of(value: exp.Expr, source: T.DataType | None) -> exp.Expr | None:
 
 _PLAIN = "CAST({} AS STRING)"
 _ENDLESS = (
-    "CASE WHEN year({0}) > 290000 THEN 'infinity' WHEN year({0}) < -290000 THEN '-infinity' ELSE {1} END"
+    "CASE WHEN year({0}) BETWEEN 1 AND 9999 THEN {1} WHEN {2} THEN 'infinity' WHEN {3} THEN '-infinity' "
+    "WHEN year({0}) > 0 THEN substring({1}, 2) "
+    "ELSE concat(lpad(1 - year({0}), greatest(4, length(1 - year({0}))), '0'), "
+    "regexp_replace({1}, '^-[0-9]+(-[0-9]+-[0-9]+)', '$1 (BC)')) END"
 )
-"""Times without an end, which Spark has as its last and first ones."""
+"""Times without an end, which Spark has as its last and first ones, and years that it prints otherwise."""
+_ENDLESS_DATE = ("{0} > DATE'+5881580-07-10'", "{0} < DATE'-5877641-06-25'")
+_ENDLESS_TIME = (
+    "CAST({0} AS TIMESTAMP_NTZ) > TIMESTAMP_NTZ'+294247-01-10 04:00:54.775806'",
+    "CAST({0} AS TIMESTAMP_NTZ) < TIMESTAMP_NTZ'-290308-12-22 00:00:00'",
+)
+
+
+def _endless(value: str, text: str, ends: tuple[str, str]) -> str:
+    return _ENDLESS.format(value, text, *(end.format(value) for end in ends))
 
 
 def _text(value: str, kind: T.DataType, depth: int) -> str:
@@ -172,9 +184,10 @@ def _text(value: str, kind: T.DataType, depth: int) -> str:
     if is_float(kind):
         return _NUMBER_TEXT.replace("_1", value)
     if isinstance(kind, T.TimestampType):
-        return _ENDLESS.format(value, _ZONED_TEXT.replace("_1", value))
+        return _endless(value, _ZONED_TEXT.replace("_1", value), _ENDLESS_TIME)
     if isinstance(kind, (T.DateType, T.TimestampNTZType)):
-        return _ENDLESS.format(value, _PLAIN.format(value))
+        ends = _ENDLESS_DATE if isinstance(kind, T.DateType) else _ENDLESS_TIME
+        return _endless(value, _PLAIN.format(value), ends)
     if isinstance(kind, T.BinaryType):
         return _BLOB_TEXT.format(value, f"b{depth}")
     if isinstance(kind, (T.DayTimeIntervalType, T.YearMonthIntervalType)):

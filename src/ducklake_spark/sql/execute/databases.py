@@ -49,6 +49,9 @@ _TEXTS = frozenset(
 _MAPS = frozenset({"storage_options"})
 _IGNORED = frozenset({"type", "migrate_if_required", "read_write", "block_size", "storage_version"})
 _DEFAULT_SECRET = "__default_ducklake"
+_SECRET_TYPES = frozenset(
+    {"ducklake", "postgres", "mysql", "s3", "r2", "gcs", "aws", "azure", "http", "huggingface", "bearer"}
+)
 
 
 # Attached lakes.
@@ -155,6 +158,8 @@ def _attach_other(session: Session, uri: str, node: nodes.Attach, options: dict[
             raise AlreadyExistsError(f'A database "{name}" is attached already.')
         _detach_source(session, name)
     path = uri.removeprefix("duckdb:")
+    if options.get("read_only") and path and ":" not in path and not os.path.exists(path):
+        raise NotFoundError(f'The database "{path}" does not exist, and READ_ONLY makes none.')
     if path in ("", ":memory:") or ("type" not in options and ":" not in path and not os.path.exists(path)):
         session.new_scratch(name)
         return
@@ -198,6 +203,10 @@ def create_secret(context: Context, node: nodes.CreateSecret) -> DataFrame:
     kind = fold(str(options.get("type", "")))
     if not kind:
         raise InvalidInputError("CREATE SECRET needs the TYPE of the secret.")
+    if kind not in _SECRET_TYPES:
+        raise InvalidInputError(
+            f"Secret type '{kind}' not found. There are {', '.join(sorted(_SECRET_TYPES))}."
+        )
     if node.persistent:
         raise InvalidInputError("A secret is kept for this session only: use DuckDB for a persistent one.")
     name = fold(node.name) if node.name is not None else f"__default_{kind}"

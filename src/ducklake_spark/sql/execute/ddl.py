@@ -19,9 +19,10 @@ from ducklake_spark.sql.execute.context import Context
 from ducklake_spark.sql.execute.session import session_of
 from ducklake_spark.sql.parser import nodes
 from ducklake_spark.sql.parser.grammar_queries import parse_query_text
+from ducklake_spark.sql.parser.texts import Edit, splice
 from ducklake_spark.sql.resolve.files import format_of
 from ducklake_spark.sql.resolve.lake_types import types_of
-from ducklake_spark.sql.resolve.names import NameResolver, cte_of, parts_of
+from ducklake_spark.sql.resolve.names import NameResolver, cte_of, identifiers_of, parts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -163,11 +164,12 @@ def _sort_key(context: Context, key: nodes.SortKey) -> str:
 
 def create_view(context: Context, node: nodes.CreateView) -> None:
     """CREATE VIEW."""
+    query = context.source(node.query)
     if context.dialect == "duckdb":
-        _require_tables(context, node)
+        query = _require_tables(context, query)
     context.lake.create_view(
         context.name(node.name),
-        context.source(node.query),
+        query,
         node.columns,
         dialect=context.dialect,
         comment=node.comment,
@@ -176,15 +178,17 @@ def create_view(context: Context, node: nodes.CreateView) -> None:
     )
 
 
-def _require_tables(context: Context, node: nodes.CreateView) -> None:
-    """As in DuckDB, what a view reads must be there when the view is made.
+def _require_tables(context: Context, query: str) -> str:
+    """The query of a view; as in DuckDB, what it reads must be there. In another lake's view it has that lake's name.
 
     Raises:
         NotFoundError: A table that the query names by its lake or alone is in no lake.
     """
-    tree = parse_query_text(context.source(node.query), "duckdb")
-    resolver = NameResolver(context.lake)
+    tree = parse_query_text(query, "duckdb")
+    used = context.home or context.lake
+    resolver = NameResolver(used)
     session = session_of(context.lake)
+    edits = []
     for table in tree.find_all(exp.Table):
         parts = parts_of(table)
         if not parts or cte_of(table) is not None or table.args.get("version") or table.args.get("when"):
@@ -194,8 +198,16 @@ def _require_tables(context: Context, node: nodes.CreateView) -> None:
             or mirror.is_about_databases(parts, is_call=False)
             or format_of(parts[-1]) is not None
         )
-        if not is_elsewhere and resolver.relation(parts) is None:
+        if is_elsewhere:
+            continue
+        found = resolver.relation(parts)
+        if found is None:
             raise resolver.not_found(parts)
+        names = identifiers_of(table)
+        if used is not context.lake and all("start" in name.meta for name in names):
+            start, end = names[0].meta["start"], names[-1].meta["end"] + 1
+            edits.append(Edit(start, end, ".".join(map(quote, found.full_name))))
+    return splice(query, edits).text
 
 
 def create_macro(context: Context, node: nodes.CreateMacro) -> None:

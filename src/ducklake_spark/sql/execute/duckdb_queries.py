@@ -200,7 +200,8 @@ def answered(
     except (InvalidInputError, *ODD_TREES):
         return by_spark()  # with functions that only Spark has, or an error that names the user's own words
     can_part = has_scalars(lake.spark)
-    if any(name in session.settings for name in _KEPT) or not _is_for_spark(asked, can_part=can_part):
+    is_for_spark = _is_for_spark(asked, can_part=can_part) and not _orders_nested(asked.tree, columns)
+    if any(name in session.settings for name in _KEPT) or not is_for_spark:
         return remember(one_task.answered(lake.spark, question), columns)
     ways: list[Callable[[], DataFrame]] = [by_spark]
     if can_part:
@@ -216,6 +217,16 @@ def answered(
     return remember(one_task.answered(lake.spark, question), columns)
 
 
+def _orders_nested(tree: exp.Expr, columns: Sequence[tuple[str, str]]) -> bool:
+    """Whether ORDER BY ALL compares values in which a NULL has another place than Spark gives it."""
+    return any(
+        "(" in kind or kind.endswith("]") for _, kind in columns if not kind.startswith("DECIMAL(")
+    ) and any(
+        isinstance(each.this, exp.Var) and each.this.name.upper() == "ALL"
+        for each in tree.find_all(exp.Ordered)
+    )
+
+
 def _is_as_described(made: DataFrame, columns: Sequence[tuple[str, str]], choices: TypeChoices) -> bool:
     return len(columns) == len(made.columns) and all(
         is_alike(field.dataType, shown("c", kind, choices).type)
@@ -223,8 +234,8 @@ def _is_as_described(made: DataFrame, columns: Sequence[tuple[str, str]], choice
     )
 
 
-_OWN_AGGREGATES = frozenset({"histogram", "approx_quantile", "stats"})
-"""Aggregates that Spark answers, too, with other values."""
+_DUCKDBS = frozenset({"histogram", "approx_quantile", "stats", "generate_subscripts"})
+"""Aggregates that Spark answers, too, with other values, and functions that make rows."""
 _ODD = re.compile(r"TIMESTAMP_NS|INTERVAL|GEOMETRY|VARIANT|TIME\b(?! ZONE)|TIMETZ|TIME_NS|TIME WITH|HUGEINT")
 """Types that Spark shows as others: only as they are can it have them in an answer."""
 
@@ -245,7 +256,7 @@ def _is_for_spark(asked: Asked, *, can_part: bool) -> bool:
                 around, (exp.AggFunc, exp.Ordered, exp.Group, exp.Window, exp.Distinct)
             ):
                 return False
-        if isinstance(node, exp.Anonymous) and node.name.lower() in _OWN_AGGREGATES:
+        if isinstance(node, exp.Anonymous) and node.name.lower() in _DUCKDBS:
             return False
         if not can_part and worker_expressions.is_other(node):
             return False

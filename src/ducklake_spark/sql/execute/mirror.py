@@ -159,6 +159,12 @@ _CHANGED = {
         "d.readonly) AS readonly, coalesce(n.note_options, d.options) AS options) FROM {0} AS d LEFT JOIN {1} "
         "USING (database_name)",
     ),
+    "duckdb_schemas": (
+        "databases",
+        _DATABASE_NOTES,
+        "SELECT s.* REPLACE (s.internal AND s.database_name NOT IN (SELECT n.database_name FROM {1}) AS internal) "
+        "FROM {0} AS s",
+    ),
     "duckdb_types": (
         "databases",
         _DATABASE_NOTES,

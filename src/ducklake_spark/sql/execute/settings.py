@@ -40,4 +40,4 @@ def setting_text(lake: Lake, name: str) -> str | None:
             "ducklake_default_data_inlining_row_limit": "10",
             "ducklake_write_deletion_vectors": "false",
         }.get(name)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) and name != "ducklake_retry_backoff" else str(value)

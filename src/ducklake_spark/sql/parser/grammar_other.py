@@ -218,7 +218,7 @@ class OtherGrammar(Words):
         mode = "formatted"
         if not self._is_spark and self._take("ANALYZE"):
             mode = "analyze"
-        if self._match(TokenType.L_PAREN, advance=False) and not self._at_query():
+        if self._match(TokenType.L_PAREN, advance=False) and self._next.text.upper() in ("FORMAT", "ANALYZE"):
             self._wrapped_list(self._explain_option)
         if self._at("ANALYZE"):
             self._refuse("EXPLAIN ANALYZE", "look at Spark's own pages for what a query took")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -99,6 +100,25 @@ class LakeDuckDB(DuckDB):
             # `~` compares the whole text, which is what sqlglot has this node for.
             TokenType.TILDE: binary_range_parser(exp.SimilarTo),
         }
+        ARRAY_CONSTRUCTORS = {"ARRAY": exp.Array}  # noqa: RUF012 - `list[1]` is a part of a column
+
+        def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+            is_name = self._curr and self._curr.text.upper() == "MAP" and not self._at_map()
+            return None if is_name else super()._parse_function_call(*args, **kwargs)
+
+        def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+            if self._prev.token_type != TokenType.L_PAREN or self._curr.text.upper() != "SHOW":
+                return super()._parse_select(*args, **kwargs)
+            start = self._curr.start
+            while self._curr and self._curr.token_type != TokenType.R_PAREN:
+                self._advance()
+            found = exp.Describe(this=exp.Table(this=exp.to_identifier("tables")))
+            found.meta["ducklake_show"] = self.sql[start : self._prev.end + 1]
+            return found
+
+        def _at_map(self) -> bool:
+            """Whether the word MAP begins a value, and is no column's name."""
+            return bool(self._next) and self._next.token_type in (TokenType.L_BRACE, TokenType.L_PAREN)
 
 
 QUERY_DIALECTS: dict[str, type[Dialect]] = {"spark": LakeSpark, "duckdb": LakeDuckDB}
@@ -127,6 +147,38 @@ def parse_query_text(text: str, dialect: str) -> exp.Expr:
         return sqlglot.parse_one(text, read=QUERY_DIALECTS[dialect])
     except ODD_TREES as error:
         raise unreadable(error, text) from None
+
+
+def respelled(text: str) -> str | None:
+    """A query as DuckDB itself spells it, for what sqlglot does not know; None if DuckDB cannot read it either."""
+    from ducklake_spark.format.duckdb_sql import answers
+    from ducklake_spark.format.types import text_literal
+
+    try:
+        [(parsed,)] = answers(f"SELECT json_serialize_sql({text_literal(text)})")
+        tree = json.dumps(_named(json.loads(parsed)))
+        [(found,)] = answers(f"SELECT json_deserialize_sql({text_literal(tree)})")
+        tokens = sqlglot.tokenize(found, read=LakeDuckDB)
+    except (InvalidInputError, SqlglotError):
+        return None
+    made = str(found)
+    for at in range(len(tokens) - 4, -1, -1):
+        first, dot, name, opens = tokens[at : at + 4]
+        is_call = dot.token_type == TokenType.DOT and opens.token_type == TokenType.L_PAREN
+        if is_call and first.text == "main" and (at == 0 or tokens[at - 1].token_type != TokenType.DOT):
+            made = made[: first.start] + name.text + made[opens.start :]
+    return made
+
+
+def _named(tree: Any) -> Any:
+    """DuckDB's tree with names for operators that sqlglot does not read."""
+    if isinstance(tree, list):
+        return [_named(each) for each in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if tree.get("function_name") == "!__postfix":
+        tree |= {"function_name": "factorial", "is_operator": False}
+    return {key: _named(value) for key, value in tree.items()}
 
 
 def unreadable(error: BaseException, text: str) -> InvalidInputError:

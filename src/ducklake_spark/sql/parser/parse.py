@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from sqlglot.errors import SqlglotError
 
 from ducklake_spark.errors import InvalidInputError, add_statement
 from ducklake_spark.sql.parser.grammar import STATEMENT_DIALECTS, LakeStatement
-from ducklake_spark.sql.parser.grammar_queries import ODD_TREES, unreadable
+from ducklake_spark.sql.parser.grammar_queries import ODD_TREES, respelled, unreadable
 
 DIALECTS = ("spark", "duckdb")
 Args = Mapping[str, Any] | Sequence[Any] | None
@@ -50,9 +51,19 @@ def parse(text: str, dialect: str) -> list[Statement]:
         raise InvalidInputError(f'The dialect is "spark" or "duckdb", not "{dialect}".')
     if not isinstance(text, str):
         raise InvalidInputError(f"SQL is a text, not {text!r}.")
-    return [
-        Statement(part, _tree(part, dialect), dialect, markers) for part, markers in _split(text, dialect)
-    ]
+    return [_statement(part, dialect, markers) for part, markers in _split(text, dialect)]
+
+
+def _statement(part: str, dialect: str, markers: tuple[int, int]) -> Statement:
+    try:
+        return Statement(part, _tree(part, dialect), dialect, markers)
+    except InvalidInputError:
+        other = respelled(part) if dialect == "duckdb" else None
+        if other is None:
+            raise
+        with suppress(InvalidInputError):
+            return Statement(other, _tree(other, dialect), dialect, markers)
+        raise
 
 
 def _tree(part: str, dialect: str) -> exp.Expr:

@@ -161,6 +161,8 @@ class NameResolver:
             own = frozenset(fold(column.name) for column in table.columns)
             frame = self._reader(lake, tx, table)
             types = {column.name: duckdb_name(column.data_type) for column in table.columns}
+            if "file_index" not in own:
+                types["file_index"] = "UBIGINT"
             stats = functools.partial(column_stats, tx, table)
             return Relation(full_name, frozenset(VIRTUAL_COLUMNS) - own, frame, types, stats)
         view = tx.view(schema, name)

@@ -116,7 +116,8 @@ class Rewriter:
             around = node.parent
             if self.constants.dialect != "duckdb" or not isinstance(around, exp.Subquery):
                 continue
-            found = metadata.answer(self.resolver.lake, node.sql("duckdb"))
+            said = node.meta.get("ducklake_show") or node.sql("duckdb")
+            found = metadata.answer(self.resolver.lake, said)
             if found is None:
                 raise NotFoundError(f"There is nothing to be described by {node.sql('duckdb')}.")
             place = place_name()

@@ -1,0 +1,18 @@
+ATTACH 'ducklake:{D}/m.db' AS ducklake (DATA_PATH '{D}/files', DATA_INLINING_ROW_LIMIT 10);
+USE ducklake;
+CREATE TABLE t AS SELECT bool, tinyint, smallint, int, bigint, utinyint, usmallint, uint, ubigint, date, time, timestamp, timestamp_s, timestamp_ms, timestamp_ns, float, double, dec_4_1, dec_9_4, dec_18_6, dec38_10, uuid, interval, varchar, blob, int_array, double_array, date_array, timestamp_array, varchar_array, nested_int_array, struct, struct_of_arrays, array_of_structs, map FROM test_all_types();
+SELECT bool, tinyint, smallint, int, bigint, utinyint, usmallint, uint, ubigint FROM t;
+SELECT date::VARCHAR, time::VARCHAR, timestamp::VARCHAR, timestamp_s::VARCHAR, timestamp_ms::VARCHAR, timestamp_ns::VARCHAR FROM t;
+SELECT float, double, dec_4_1, dec_9_4, dec_18_6, dec38_10, uuid::VARCHAR, interval::VARCHAR, varchar, blob FROM t;
+SELECT int_array, double_array, varchar_array, nested_int_array, struct, struct_of_arrays, array_of_structs, map FROM t;
+SELECT date_array::VARCHAR, timestamp_array::VARCHAR FROM t;
+SELECT min(date)::VARCHAR, max(timestamp)::VARCHAR, min(double), max(float), min(varchar) FROM t;
+CALL ducklake.set_option('data_inlining_row_limit', 0);
+CREATE TABLE f AS SELECT bool, tinyint, smallint, int, bigint, utinyint, usmallint, uint, ubigint, date, time, timestamp, timestamp_s, timestamp_ms, timestamp_ns, timestamp_tz, float, double, dec_4_1, dec38_10, uuid, interval, varchar, blob, int_array, date_array, varchar_array, struct, map FROM test_all_types();
+SELECT bool, tinyint, smallint, int, bigint, utinyint, usmallint, uint, ubigint, float, double, dec_4_1, dec38_10, varchar, blob FROM f;
+SELECT date::VARCHAR, time::VARCHAR, timestamp::VARCHAR, timestamp_s::VARCHAR, timestamp_ms::VARCHAR, timestamp_ns::VARCHAR, uuid::VARCHAR, interval::VARCHAR FROM f;
+SELECT int_array, date_array::VARCHAR, varchar_array, struct, map FROM f;
+SELECT count(*) FROM f WHERE bigint = 9223372036854775807;
+CREATE TABLE bc(d DATE, ts TIMESTAMP);
+INSERT INTO bc VALUES ('0044-03-15 (BC)', '0044-03-15 (BC) 10:00:00'), ('9999-12-31', '290000-01-01'), ('infinity', '-infinity');
+SELECT d::VARCHAR, ts::VARCHAR, 'x' || d FROM bc ORDER BY d;
