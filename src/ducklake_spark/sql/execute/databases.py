@@ -346,7 +346,7 @@ def pragma(context: Context, node: nodes.Pragma) -> DataFrame | None:
         return None
     values = [context.value(each.value) for each in node.arguments]
     text = _PRAGMAS.get(name)
-    if text is not None:
+    if text is not None and text.count("{") == len(values):
         return run(session.home, text.format(*map(text_literal, map(str, values))), context.dialect)
     arguments = f"({', '.join(context.source(each.value) for each in node.arguments)})" if values else ""
     connection = local_duckdb.connection(session)

@@ -14,6 +14,7 @@ from ducklake_spark.spark.errors import quiet
 from ducklake_spark.sql.execute import queries, statements
 from ducklake_spark.sql.execute.plain_changes import plain_statement
 from ducklake_spark.sql.execute.session import Session, session_of
+from ducklake_spark.sql.execute.words import with_duckdbs
 from ducklake_spark.sql.parser import nodes
 from ducklake_spark.sql.parser.grammar import LakeStatement
 from ducklake_spark.sql.parser.parse import Args, Statement, parse
@@ -29,7 +30,12 @@ def run(lake: Lake, text: str, dialect: str = "spark", args: Args = None) -> Dat
     if args is not None and (isinstance(args, str) or not isinstance(args, (Mapping, Sequence))):
         raise InvalidInputError(f"args= takes a dict or a list of values, not {args!r}.")
     with quiet():
-        found = _run(lake, text, dialect, args)
+        try:
+            found = _run(lake, text, dialect, args)
+        except DuckLakeError as error:
+            if dialect == "duckdb":
+                with_duckdbs(error)
+            raise
         return clamped(found) if dialect == "duckdb" else found
 
 
