@@ -445,6 +445,37 @@ wrong('sql: a number', InvalidInputError, '5', lambda w: w.lake.sql(5))
 wrong('sql: args is a number', InvalidInputError, 'args|5', sql('SELECT ?', args=5))
 wrong('sql: a long statement', NotFoundError, 'peple', sql('DELETE FROM peple WHERE ' + ' AND '.join(f'id <> {i}' for i in range(500))))
 
+# --- the session's own SQL ------------------------------------------------------------------------------------------------
+
+def native(text: str) -> Callable[[World], object]:
+    return lambda world: world.spark.sql(text).collect()
+
+
+wrong('spark.sql: no such version', SnapshotNotFoundError, '999', native('SELECT * FROM lake.main.people VERSION AS OF 999'))
+wrong('spark.sql: a version that is no number', InvalidInputError, "VERSION AS OF|'x'", native("SELECT * FROM lake.main.people VERSION AS OF 'x'"))
+wrong('spark.sql: before the first snapshot', SnapshotNotFoundError, '1999', native("SELECT * FROM lake.main.people TIMESTAMP AS OF '1999-01-01'"))
+wrong('spark.sql: no such function', NotFoundError, 'tabel_changes|table_changes', native("SELECT * FROM lake.system.tabel_changes('people', 0, 1)"))
+wrong('spark.sql: feed of no table', NotFoundError, '"peple"', native("SELECT * FROM lake.system.table_changes('peple', 0, 1)"))
+wrong('spark.sql: no such procedure', NotFoundError, 'system.merge_files', native('CALL lake.system.merge_files()'))
+wrong('spark.sql: procedure of no table', NotFoundError, '"peple"', native("CALL lake.system.merge_adjacent_files('peple')"))
+wrong('spark.sql: NULL where none may be', ConstraintError, '"id"|"people"', native("INSERT INTO lake.main.people (id, name) VALUES (NULL, 'x')"))
+wrong('spark.sql: update to NULL', ConstraintError, '"id"|"people"', native('UPDATE lake.main.people SET id = NULL'))
+wrong('spark.sql: ambiguous merge', AmbiguousMergeError, '"people"', native("MERGE INTO lake.main.people t USING (SELECT 1 AS id UNION ALL SELECT 1) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET name = 'x'"))
+wrong('spark.sql: a column FIRST', InvalidInputError, '"x"|comes last', native('ALTER TABLE lake.main.people ADD COLUMN x INT FIRST'))
+wrong('spark.sql: NOT NULL without a value', ConstraintError, '"x"|"people"', native('ALTER TABLE lake.main.people ADD COLUMN x INT NOT NULL'))
+wrong('spark.sql: NOT NULL over NULLs', ConstraintError, '"born"|holds NULL', native('ALTER TABLE lake.main.people ALTER COLUMN born SET NOT NULL'))
+wrong('spark.sql: rename to another schema', InvalidInputError, 'sales|stays in its schema', native('ALTER TABLE lake.main.people RENAME TO sales.people'))
+wrong('spark.sql: another format', InvalidInputError, "USING ducklake|'delta'", native('CREATE TABLE lake.main.other (a INT) USING delta'))
+wrong('spark.sql: a location', InvalidInputError, 'LOCATION', native("CREATE TABLE lake.main.other (a INT) LOCATION '/tmp/x'"))
+wrong('spark.sql: a transform', InvalidInputError, 'truncate|bucket(N, column)', native('CREATE TABLE lake.main.other (a INT) PARTITIONED BY (truncate(3, a))'))
+wrong('spark.sql: an option', NotFoundError, 'compresion', native("CREATE TABLE lake.main.other (a INT) TBLPROPERTIES ('compresion' = 'zstd')"))
+wrong('spark.sql: comment of a schema', InvalidInputError, 'comment', native("COMMENT ON SCHEMA lake.sales IS 'x'"))
+wrong('spark.sql: a view dropped as a table', NotFoundError, '"adults"|a view', native('DROP TABLE lake.main.adults'))
+wrong('spark.sql: statistics of no column', NotFoundError, '"nmae"', native('ANALYZE TABLE lake.main.people COMPUTE STATISTICS FOR COLUMNS nmae'))
+wrong('spark.sql: folders of partitions', InvalidInputError, 'sales.orders.partitions', native('SHOW PARTITIONS lake.sales.orders'))
+wrong('spark.sql: rows into a view', InvalidInputError, 'adults', native('TRUNCATE TABLE lake.main.adults'))
+wrong('spark.sql: read-only', ReadOnlyError, 'read-only', native('DELETE FROM read_only.main.people WHERE id = 1'))
+
 # --- the command line -----------------------------------------------------------------------------------------------------------
 
 misuse('cli: no lake', 1, 'nothing.ducklake', lambda w: ['info', str(w.folder / 'nothing.ducklake')])

@@ -71,6 +71,7 @@ def test_create_table_like(native: NativeLake) -> None:
     with pytest.raises(AnalysisException, match="ALREADY_EXISTS"):
         native.sql("CREATE TABLE nat.main.copy LIKE nat.main.model")
     assert native.lake["copy"].partitioned_by == ['month("at")']
+    assert not native.lake["copy"].definition.columns[0].nulls_allowed
     assert native.lake.get_option("parquet_compression", table="copy") == "zstd"
     native.sql("INSERT INTO nat.main.copy (a) VALUES (1)")
     assert native.rows("SELECT * FROM nat.main.copy") == [(1, None, "it")]
@@ -152,3 +153,19 @@ def test_insert_with_schema_evolution(native: NativeLake) -> None:
     native.table("evo", "a INT", (1,))
     native.sql("INSERT WITH SCHEMA EVOLUTION INTO nat.main.evo BY NAME SELECT 2 AS a, 'x' AS b")
     assert native.rows("SELECT * FROM nat.main.evo") == [(1, None), (2, "x")]
+
+
+def test_a_null_where_none_may_be_is_named(native: NativeLake) -> None:
+    native.table("full", "a INT, b VARCHAR", (1, "x"), not_null=["a"])
+    assert not native.spark.table("nat.main.full").schema["a"].nullable
+    before = native.lake.version
+    for statement in (
+        "INSERT INTO nat.main.full VALUES (NULL, 'y')",
+        "INSERT INTO nat.main.full SELECT CAST(NULL AS INT), 'y' FROM range(100)",
+        "INSERT OVERWRITE nat.main.full VALUES (NULL, 'y')",
+        "UPDATE nat.main.full SET a = NULL",
+        "MERGE INTO nat.main.full t USING (SELECT 1 AS a) s ON t.a = s.a WHEN MATCHED THEN UPDATE SET a = NULL",
+    ):
+        with pytest.raises(ConstraintError, match='column "a" of table "full"'):
+            native.sql(statement)
+    assert native.lake.version == before

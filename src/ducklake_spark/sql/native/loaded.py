@@ -83,7 +83,15 @@ class LoadedTables:
             frame = read_view(self._lake_of(scope), tx, schema.name, view)
             properties = {"table_type": "VIEW"} | ({"comment": view.comment} if view.comment else {})
             return self._of_frame(scope, tx, schema, view.name, properties, frame)
-        return self._table(scope, tx, schema, table, travels=travels, writes=bool(facts.get("writes")))
+        return self._table(
+            scope,
+            tx,
+            schema,
+            table,
+            travels=travels,
+            writes=bool(facts.get("writes")),
+            asserts=bool(facts.get("like")),
+        )
 
     def exists(self, facts: Mapping[str, Any], _: Any) -> bool:
         """Whether there is a table, view or metadata table of this name."""
@@ -182,6 +190,7 @@ class LoadedTables:
         *,
         travels: bool,
         writes: bool,
+        asserts: bool,
     ) -> str:
         version = tx.snapshot.snapshot_id
         said: dict[str, Any] = {"table": table.name, "id": table.table_id, "version": version}
@@ -196,6 +205,14 @@ class LoadedTables:
         self._keep(handle, Loaded(scope, tx, schema, table, frame))
         keys = {column.column_id: column.name for column in table.columns}
         spark_schema = table_schema(table, choices_of(scope.spark), defaults=writes)
+        if writes and not asserts:
+            # A NULL where none may be is ours to refuse, and we name the column: Spark's own check does not.
+            spark_schema = spark_types.StructType(
+                [
+                    spark_types.StructField(each.name, each.dataType, True, each.metadata)
+                    for each in spark_schema
+                ]
+            )
         return self._facts(
             (schema.name, table.name),
             spark_schema,

@@ -100,7 +100,8 @@ class Answered {
         ResolvedTable from = (ResolvedTable) source;
         org.apache.spark.sql.connector.catalog.Table table = from.table();
         if (table instanceof LakeTable && ((LakeTable) table).facts.flag("writable"))
-            table = LakeCatalog.table(((LakeTable) table).lake, from.identifier(), new Object[] {"writes", Boolean.TRUE});
+            table = LakeCatalog.table(((LakeTable) table).lake, from.identifier(),
+                new Object[] {"writes", Boolean.TRUE, "like", Boolean.TRUE});
         Map properties = new java.util.HashMap();
         if (table instanceof LakeTable) properties.putAll(table.properties());
         properties.remove("table_type");
