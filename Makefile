@@ -20,7 +20,7 @@ OR_NONE   = || [ $$? -eq 5 ]
 .DEFAULT_GOAL := help
 S3_JARS := build/s3-jars
 
-.PHONY: venv-oldest try-airflow try-dbt s3-jars test-s3 browser lock release test-fast test-docs docs-release docs-serve bench-add-files bench-duckdb bench-first bench-maintenance bench-native bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 test-duckdb2-quick lint format types docs bench-catalog bench-commits clean
+.PHONY: bench-anywhere venv-oldest try-airflow try-dbt s3-jars test-s3 browser lock release test-fast test-docs docs-release docs-serve bench-add-files bench-duckdb bench-first bench-maintenance bench-native bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 test-duckdb2-quick lint format types docs bench-catalog bench-commits clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -140,6 +140,9 @@ bench-duckdb: venv java ## Measure expressions that DuckDB evaluates in the work
 
 bench-first: venv java ## Measure README.md's first minute; more often: ARGS='--times 5'
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/first_minute.py $(ARGS)
+
+bench-anywhere: venv java s3-jars ## Measure encrypted lakes and buckets beside plain local ones; smaller: ARGS='--rows 200000 --times 1'
+	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/anywhere.py $(ARGS)
 
 bench-maintenance: venv java ## Measure compaction; smaller: ARGS='--rows 600000 --files 200 --times 1'
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/maintenance.py $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -111,3 +112,63 @@ def test_a_refused_cleanup_is_done_later(lake: Any, store: Store, bucket: str, s
     assert lake.table("t").count() == 110
     assert lake.cleanup_old_files(cleanup_all=True).count()
     assert stored(store, bucket) == files(lake) < before
+
+
+def test_a_store_that_goes_away_in_the_middle(lake: Any, store: Store, bucket: str, spark: Any) -> None:
+    lake.sql("CREATE TABLE parts (id BIGINT, k BIGINT) PARTITIONED BY (k)")
+    before = files(lake)
+    arrived = []
+
+    def away(
+        request: Any,
+    ) -> Any:  # the first file arrives, and its bytes are seen there; then all is refused
+        if request.method in ("PUT", "POST") and ".parquet" in request.path:
+            arrived.append(request.path)
+            if len(set(arrived)) > 1:
+                return denied(request.method, "")(request)
+        return None
+
+    for change in (
+        lambda: lake["parts"].insert(spark.range(100).selectExpr("id", "id % 4 AS k")),
+        lambda: lake["t"].update({"id": "-id"}, "id < 10"),
+    ):
+        arrived.clear()
+        with store.failing(away), pytest.raises(FileError, match="Nothing was changed"):
+            change()
+        assert len(set(arrived)) > 1, "one file at least was there already"
+        assert stored(store, bucket) == files(lake) == before
+    assert lake.table("t").count() == 100
+
+
+def test_silence_in_a_cleanup(lake: Any, store: Store, bucket: str, spark: Any) -> None:
+    lake["t"].insert(spark.range(200, 210))
+    lake.merge_adjacent_files("t")
+    lake.expire_snapshots(versions=[row[0] for row in lake.snapshots().select("snapshot_id").collect()][:-1])
+
+    def unanswered(request: Any) -> Any:  # the store deletes, and does not say so
+        if request.method == "DELETE" or (request.method == "POST" and "delete" in request.query):
+            raise ConnectionAbortedError
+        return None
+
+    with store.failing(unanswered):
+        try:
+            lake.cleanup_old_files(cleanup_all=True).collect()
+        except FileError as error:
+            assert bucket in str(error)
+            assert lake.metadata("ducklake_files_scheduled_for_deletion").count()
+    assert lake.table("t").count() == 110
+    lake.cleanup_old_files(cleanup_all=True).collect()
+    assert stored(store, bucket) == files(lake)
+    assert lake.metadata("ducklake_files_scheduled_for_deletion").count() == 0
+
+
+def test_a_store_that_is_not_there_is_told_soon(attach: Callable[..., Any], store: Store) -> None:
+    options = {"endpoint": "http://127.0.0.1:9", "region": "us-east-1", "key_id": "AKIA", "secret": "hidden"}
+    lake = attach(data_path="s3://nowhere/x", storage_options=options, data_inlining_row_limit=0)
+    lake.create_table("t", {"id": "bigint"})
+    start = time.monotonic()
+    with pytest.raises(FileError, match=r"Could not connect to server.*Nothing was changed") as caught:
+        lake["t"].insert([(1,), (2,)])
+    assert time.monotonic() - start < 100, "seconds of waiting, not minutes"
+    assert "hidden" not in str(caught.value)
+    assert files(lake) == set()

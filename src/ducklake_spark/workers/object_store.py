@@ -6,6 +6,7 @@ never show: not in `repr()`, not in an error. The clients are Arrow's own, so th
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import re
@@ -41,10 +42,14 @@ _FINAL = (
     *("HTTP status 403", "Unable to load lib"),
 )
 """Words of stores whose answer does not change."""
+_UNREACHABLE = ("curlCode: 6,", "curlCode: 7,")
+"""What Arrow says, after some ten seconds of attempts, of a host without an address, and of one without a server."""
 _JOB = "job-"
 _ATTEMPTS = 5
 """How often a transfer is tried; Arrow's client tries each request several times, too."""
 _REQUEST_ATTEMPTS = 5
+_GCS_PATIENCE = datetime.timedelta(seconds=10)
+"""How long Google's client tries a request; a quarter of an hour, if nothing is said."""
 _WAIT = 0.2
 _CHUNK = 8 << 20
 _THREADS = 8
@@ -179,9 +184,10 @@ class Access:
 
         try:
             self._tried(path, run)
-        except BaseException:
-            with suppress(Exception):
-                self._delete(path)
+        except BaseException as error:
+            if not _is_unreachable(error):
+                with suppress(Exception):
+                    self._delete(path)
             raise
 
     def upload_new(self, local: str, job: str, inner: str = "") -> str:
@@ -225,6 +231,17 @@ class Access:
         """Another place for a file: a copy of it, and then the file goes."""
         self.copy(source, target)
         self.remove([source])
+
+    def answers(self, path: str) -> bool:
+        """Whether the store of a path answers at all, asked once: what is tried again and again would take minutes."""
+        if family_of(path) != "s3":
+            return True
+        try:
+            system, inner = self._system(path, attempts=1)
+            system.get_file_info(inner)
+        except Exception as error:  # a refusal is an answer
+            return not _is_unreachable(error)
+        return True
 
     def remove(self, paths: Iterable[str]) -> None:
         """Removes files as far as that works: what is left is nobody's, and a clean-up finds it."""
@@ -271,14 +288,14 @@ class Access:
                 text = text.replace(value, "***")
         return text[:300]
 
-    def _system(self, path: str) -> tuple[Any, str]:
+    def _system(self, path: str, attempts: int = _REQUEST_ATTEMPTS) -> tuple[Any, str]:
         """The client of a store, and what it calls the file."""
         family, settings = family_of(path), self.settings(path)
         match = _URL.match(path)
         assert match is not None, path
         host, inner = match["host"], match["path"]
         if family == "s3":
-            return _s3(settings, host), f"{host}/{inner}"
+            return _s3(settings, host, attempts), f"{host}/{inner}"
         if family == "gs":
             return _gcs(settings), f"{host}/{inner}"
         if family == "azure":
@@ -293,19 +310,21 @@ class Access:
 
 def _is_final(error: OSError) -> bool:
     """Whether trying again cannot help."""
-    return isinstance(error, PermissionError) or any(word in str(error) for word in _FINAL)
+    return isinstance(error, PermissionError) or any(word in str(error) for word in (*_FINAL, *_UNREACHABLE))
 
 
-def _s3(settings: Settings, bucket: str) -> Any:
+def _is_unreachable(error: BaseException) -> bool:
+    return any(word in str(error) for word in _UNREACHABLE)
+
+
+def _s3(settings: Settings, bucket: str, attempts: int) -> Any:
     from pyarrow import fs
 
     endpoint = settings.get("endpoint", "")
     scheme, has_scheme, host = endpoint.partition("://")
     if not has_scheme:
         scheme, host = ("https" if settings.get("use_ssl", "true").lower() in _YES else "http"), endpoint
-    options: dict[str, Any] = {
-        "retry_strategy": fs.AwsStandardS3RetryStrategy(max_attempts=_REQUEST_ATTEMPTS)
-    }
+    options: dict[str, Any] = {"retry_strategy": fs.AwsStandardS3RetryStrategy(max_attempts=attempts)}
     if host:
         options |= {"endpoint_override": host.rstrip("/"), "scheme": scheme}
         options["force_virtual_addressing"] = settings.get("url_style") == "vhost"
@@ -329,7 +348,7 @@ def _gcs(settings: Settings) -> Any:
 
     if not hasattr(fs, "GcsFileSystem"):
         raise ImportError("the workers' pyarrow was built without Google Cloud Storage")
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"retry_time_limit": _GCS_PATIENCE}
     if settings.get("anonymous", "").lower() in _YES:
         options["anonymous"] = True
     if settings.get("endpoint"):

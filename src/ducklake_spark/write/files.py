@@ -133,14 +133,17 @@ def _stored_job(target: Target) -> Iterator[str]:
         # Only those that the driver knows of are in the transaction: tasks that ended well before another failed
         # told nobody what they wrote.
         with suppress(DuckLakeError):
-            names = re.compile(rf"ducklake-[0-9a-f-]+{job_suffix(job)}\.\w+")
-            found = [
-                file.path
-                for file in list_files(None, target.folder)
-                if names.match(os.path.basename(file.path))
-            ]
-            target.access().remove(found)
+            _remove_stored(target, job_suffix(job))
         raise
+
+
+def _remove_stored(target: Target, suffix: str) -> None:
+    access = target.access()
+    if not access.answers(target.folder):
+        return  # Spark would ask for minutes; what was written is nobody's
+    names = re.compile(rf"ducklake-[0-9a-f-]+{suffix}\.\w+")
+    found = (file.path for file in list_files(None, target.folder))
+    access.remove([path for path in found if names.match(os.path.basename(path))])
 
 
 def _packed_files(
