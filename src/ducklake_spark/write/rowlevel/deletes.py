@@ -151,9 +151,15 @@ def delete_here(target: Target, rows: pa.Table, spark: SparkSession) -> tuple[De
     )
     encoding = _encoding(target, files)
 
+    def answer(each: tuple[int, Positions]) -> dict[str, Any]:
+        found = encoding.answer(each[0], None, each[1])
+        if "written" in found:
+            target.tx.written.append(found["written"]["path"])  # now: the next one may fail
+        return found
+
     def answers() -> list[dict[str, Any]]:
         with ThreadPoolExecutor(_THREADS) as pool:
-            found = list(pool.map(lambda each: encoding.answer(each[0], None, each[1]), in_files.items()))
+            found = list(pool.map(answer, in_files.items()))
         return found + [encoding.answer(None, name, positions) for name, positions in inlined.items()]
 
     made = _of_encoder(target, answers)
@@ -283,7 +289,8 @@ def _answered(
     if not answers:
         return None
     target.tx.restamp = functools.partial(restamp, target)
-    target.tx.written += [answer["written"]["path"] for answer in answers if "written" in answer]
+    paths = {answer["written"]["path"] for answer in answers if "written" in answer}
+    target.tx.written += sorted(paths.difference(target.tx.written))
     return _change(target, edit, files, answers)
 
 
