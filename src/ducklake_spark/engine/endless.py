@@ -62,7 +62,10 @@ def _holds(kind: T.DataType, wanted: tuple[type[T.DataType], ...]) -> bool:
 def _has_ordered_maps(frame: DataFrame) -> bool:
     """Whether there are maps, and nothing beside them that only Spark's own way can collect."""
     kind = frame.schema
-    return _holds(kind, (T.MapType,)) and not _holds(kind, _ODD) and not _has_nested_keys(kind)
+    if not _holds(kind, (T.MapType,)) or _holds(kind, _ODD) or _has_nested_keys(kind):
+        return False
+    inner = (field.dataType for field in kind.fields if not isinstance(field.dataType, T.TimestampType))
+    return not any(_holds(each, (T.TimestampType,)) for each in inner)
 
 
 def _has_nested_keys(kind: T.DataType) -> bool:
