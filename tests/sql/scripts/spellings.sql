@@ -24,4 +24,3 @@ CREATE SECRET bad (TYPE nosuch);
 ATTACH '{D}/nosuch.duckdb' AS bad (READ_ONLY);
 SET ducklake_retry_backoff = 2.0;
 SELECT name, value FROM duckdb_settings() WHERE name LIKE 'ducklake%' ORDER BY name;
-SELECT MAP {'only': TIMESTAMPTZ '2020-01-01 00:00:00+00' + INTERVAL (i) DAY} AS m, {'x': i} AS s FROM ducklake.n ORDER BY i;

@@ -170,8 +170,12 @@ _ENDLESS = (
 """Times without an end, which Spark has as its last and first ones, and years that it prints otherwise."""
 _ENDLESS_DATE = ("{0} > DATE'+5881580-07-10'", "{0} < DATE'-5877641-06-25'")
 _ENDLESS_TIME = (
-    "CAST({0} AS TIMESTAMP_NTZ) > TIMESTAMP_NTZ'+294247-01-10 04:00:54.775806'",
-    "CAST({0} AS TIMESTAMP_NTZ) < TIMESTAMP_NTZ'-290308-12-22 00:00:00'",
+    "{0} > TIMESTAMP_NTZ'+294247-01-10 04:00:54.775806'",
+    "{0} < TIMESTAMP_NTZ'-290308-12-22 00:00:00'",
+)
+_ENDLESS_ZONED = (
+    "{0} > TIMESTAMP'+294247-01-10 04:00:54.775806Z'",
+    "{0} < TIMESTAMP'-290308-12-22 00:00:00Z'",
 )
 
 
@@ -184,7 +188,7 @@ def _text(value: str, kind: T.DataType, depth: int) -> str:
     if is_float(kind):
         return _NUMBER_TEXT.replace("_1", value)
     if isinstance(kind, T.TimestampType):
-        return _endless(value, _ZONED_TEXT.replace("_1", value), _ENDLESS_TIME)
+        return _endless(value, _ZONED_TEXT.replace("_1", value), _ENDLESS_ZONED)
     if isinstance(kind, (T.DateType, T.TimestampNTZType)):
         ends = _ENDLESS_DATE if isinstance(kind, T.DateType) else _ENDLESS_TIME
         return _endless(value, _PLAIN.format(value), ends)
