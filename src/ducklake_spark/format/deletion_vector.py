@@ -47,6 +47,11 @@ def vector_positions(data: bytes, where: str, at: int | None = None) -> Position
         raise _damaged(where, error) from error
 
 
+def is_container(data: bytes) -> bool:
+    """Whether there can be several vectors, each of another snapshot."""
+    return data.startswith(_CONTAINER)
+
+
 def stamped_positions(data: bytes, where: str) -> list[tuple[int, int | None]]:
     """The positions in a deletion vector, each with the snapshot in which it was deleted, where the file tells it.
 

@@ -1,17 +1,21 @@
-"""Deleted rows as one array of numbers whose bits stand for rows, which a scan asks without a join.
+"""Deleted rows as bits, which a scan asks without a join.
 
 A join with deleted positions costs a stage of its own, a broadcast, and a look-up in a hash table for each row. Where
 the deleted rows are few enough to be read by the driver, which a broadcast does as well, this is several times cheaper.
 
-The array begins with one number for each id from the lowest file's to the highest file's: where the bits of that file
-begin, in its upper half, and how many numbers they take, in its lower half. The bits follow.
+Where Spark's reader can leave out rows itself, each file comes with bits of its own (`DeletedRows`). Elsewhere a filter
+asks one array of numbers (`DeletedBits`). It begins with one number for each id from the lowest file's to the highest
+file's: where the bits of that file begin, in its upper half, and how many numbers they take, in its lower half. The
+bits follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import functools
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +24,8 @@ from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.store import Store
 from ducklake_spark.errors import FileError
-from ducklake_spark.format.deletion_vector import vector_positions
-from ducklake_spark.scan.planning.listing import ScanFile, delete_files
+from ducklake_spark.format.deletion_vector import is_container, vector_positions
+from ducklake_spark.scan.planning.listing import DeletesOfFile, ScanFile, delete_files
 from ducklake_spark.scan.planning.plan import DeleteSources, ScanPlan
 from ducklake_spark.scan.projection.column import SNAPSHOT_ID_NAME
 from ducklake_spark.spark.file_checks import require_whole
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
     Positions = npt.NDArray[np.int64]
 
 _MAX_FILES = 100
+_MAX_FILES_APART = 1000
+"""Where each file has its own, which is read once."""
 _MAX_POSITIONS = 2_000_000
 _MAX_ROWS = 1 << 27
 """Rows of all files with deletes: their bits take 16 MB."""
@@ -90,15 +96,107 @@ class DeletedBits:
 
     def _from_files(self) -> Iterable[tuple[int, Positions]]:
         # Of both kinds, whatever there was when the scan was planned: a later delete may have made one of the other.
-        for name, read in (("parquet", self._from_parquet), ("puffin", self._from_vector)):
-            listed = delete_files(self.store, self.plan, name)
+        reader = DeleteFileReader(self.plan, self.read)
+        for kind in ("parquet", "puffin"):
+            listed = delete_files(self.store, self.plan, kind)
             files = [file for file in listed if self.ids[0] <= file.data_file_id <= self.ids[1]]
-            if name == "parquet":
-                require_whole([IndexedFile(file.path, file.size) for file in files], self.title)
+            reader.require_whole(files, kind)
             with ThreadPoolExecutor(_AT_ONCE) as pool:
-                yield from zip((file.data_file_id for file in files), pool.map(read, files), strict=True)
+                found = pool.map(lambda file, kind=kind: reader.positions(file, kind)[0], files)
+                yield from zip((file.data_file_id for file in files), found, strict=True)
 
-    def _from_parquet(self, file: ScanFile) -> Positions:
+
+@dataclass(frozen=True)
+class DeletedRows:
+    """The deleted rows of each file by itself.
+
+    Args:
+        plan: The table at its snapshot.
+        read: Reads a small file, whole.
+        pending: Positions that a transaction deleted, by the file's id.
+    """
+
+    plan: ScanPlan
+    read: Callable[[str], bytes]
+    pending: Mapping[int, tuple[int, ...]]
+    _known: dict[str, DeletesOfFile] = field(default_factory=dict, compare=False)
+    """What names stand for."""
+
+    @property
+    def token(self) -> str:
+        """Two with the same token are of the same rows, of one table at one snapshot."""
+        return _digest(sorted(self.pending.items())) if self.pending else ""
+
+    def names(self, files: Sequence[ScanFile], deletes: Mapping[int, DeletesOfFile]) -> dict[int, str]:
+        """A name for what is deleted in each file that has deletes, by the file's id.
+
+        Raises:
+            FileError: A delete file is not what the catalog says.
+        """
+        found: dict[int, str] = {}
+        listed: list[ScanFile] = []
+        at = self.plan.snapshot.snapshot_id
+        for file in files:
+            known, own = deletes.get(file.data_file_id), self.pending.get(file.data_file_id, ())
+            if known is None and not own:
+                continue
+            known = known or DeletesOfFile()
+            positions = (*known.positions, *own)
+            parts = [each.path if newest is None else f"{each.path} {at}" for each, _, newest in known.files]
+            name = "\n".join((*parts, _digest(positions) if positions else ""))
+            self._known[name] = replace(known, positions=positions)
+            listed += [each for each, kind, _ in known.files if kind == "parquet"]
+            found[file.data_file_id] = name
+        DeleteFileReader(self.plan, self.read).require_whole(listed, "parquet")
+        return found
+
+    def bits(self, names: Sequence[str]) -> bytes:
+        """What names stand for, as `DeletingSource.deleted` says."""
+        reader = DeleteFileReader(self.plan, self.read)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return b"".join(pool.map(functools.partial(self._bits, reader), names))
+
+    def _bits(self, reader: DeleteFileReader, name: str) -> bytes:
+        import numpy as np
+
+        known = self._known[name]
+        parts, is_lasting = [np.array(known.positions, np.int64)], True
+        for file, kind, newest in known.files:
+            positions, is_stamped = reader.positions(file, kind)
+            parts.append(positions)
+            # A file that has stamps, though the catalog does not say so, is another one at each snapshot.
+            is_lasting = is_lasting and (newest is not None or not is_stamped)
+        words = _words(np.concatenate(parts))
+        length = len(words) if is_lasting else -1 - len(words)
+        return np.array([length], ">i8").tobytes() + words.astype(">i8").tobytes()
+
+
+@dataclass(frozen=True)
+class DeleteFileReader:
+    """Reads delete files of a table at a snapshot."""
+
+    plan: ScanPlan
+    read: Callable[[str], bytes]
+
+    @property
+    def title(self) -> str:
+        """The files as messages name them."""
+        return f"deletes of {self.plan.title}"
+
+    def require_whole(self, files: Sequence[ScanFile], kind: str) -> None:
+        """Raises for a file that is not what the catalog says."""
+        if kind == "parquet":
+            require_whole([IndexedFile(file.path, file.size) for file in files], self.title)
+
+    def positions(self, file: ScanFile, kind: str) -> tuple[Positions, bool]:
+        """The positions that are deleted at the snapshot, and whether there may be others at other ones.
+
+        Raises:
+            FileError: It cannot be read.
+        """
+        return self._from_parquet(file) if kind == "parquet" else self._from_vector(file)
+
+    def _from_parquet(self, file: ScanFile) -> tuple[Positions, bool]:
         import numpy as np
         import pyarrow
         import pyarrow.parquet
@@ -109,7 +207,7 @@ class DeletedBits:
                 found = positions_at(local, file.key, self.plan.snapshot.snapshot_id)
             except RuntimeError:
                 raise self._unreadable(file, "its key in the catalog does not decrypt it") from None
-            return self._possible(found, file.path)
+            return self._possible(found, file.path), True
         try:
             content = pyarrow.parquet.ParquetFile(BytesIO(self._content(file)))
             # Iceberg's third column is called otherwise.
@@ -121,12 +219,13 @@ class DeletedBits:
                 positions = positions[stamps <= self.plan.snapshot.snapshot_id]
         except (pyarrow.ArrowException, KeyError) as error:
             raise self._unreadable(file, error) from error
-        return self._possible(positions, file.path)
+        return self._possible(positions, file.path), SNAPSHOT_ID_NAME in names
 
-    def _from_vector(self, file: ScanFile) -> Positions:
+    def _from_vector(self, file: ScanFile) -> tuple[Positions, bool]:
         at = self.plan.snapshot.snapshot_id
-        positions = vector_positions(self._content(file), f"{file.path} of {self.plan.title}", at)
-        return self._possible(positions, file.path)
+        content = self._content(file)
+        positions = vector_positions(content, f"{file.path} of {self.plan.title}", at)
+        return self._possible(positions, file.path), is_container(content)
 
     def _content(self, file: ScanFile) -> bytes:
         try:
@@ -172,6 +271,15 @@ def is_unset(bits: Column, file: Column, position: Column) -> Column:
     return (word >= entry.bitwiseAND(F.lit(0xFFFFFFFF))) | (bit == 0)
 
 
+def few_enough_apart(deletes: DeleteSources, others: int, records: int) -> bool:
+    """The same where each file has bits of its own."""
+    return (
+        sum(deletes.formats.values()) <= _MAX_FILES_APART
+        and deletes.positions + others <= _MAX_POSITIONS
+        and records <= _MAX_ROWS
+    )
+
+
 def packed(positions: dict[int, Positions], ids: tuple[int, int]) -> bytes:
     """The array of numbers for positions by file, big end first.
 
@@ -187,13 +295,26 @@ def packed(positions: dict[int, Positions], ids: tuple[int, int]) -> bytes:
     parts: list[Any] = [entries]
     start = count
     for file_id, rows in positions.items():
-        words = (int(rows.max()) >> _WORD) + 1
-        bits = np.zeros(words << _WORD, np.bool_)
-        bits[rows] = True
-        parts.append(np.packbits(bits, bitorder="little").view("<i8"))
-        entries[file_id - ids[0]] = start << 32 | words
-        start += words
+        words = _words(rows)
+        parts.append(words)
+        entries[file_id - ids[0]] = start << 32 | len(words)
+        start += len(words)
     return b"".join(part.astype(">i8").tobytes() for part in parts)
+
+
+def _words(positions: Positions) -> Positions:
+    """Numbers whose bits stand for positions."""
+    import numpy as np
+
+    if not len(positions):
+        return np.zeros(0, np.int64)
+    bits = np.zeros(((int(positions.max()) >> _WORD) + 1) << _WORD, np.bool_)
+    bits[positions] = True
+    return np.packbits(bits, bitorder="little").view("<i8")
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()
 
 
 def _by_file(pairs: Sequence[tuple[int, int]]) -> Iterable[tuple[int, Positions]]:

@@ -20,11 +20,11 @@ from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import SchemaDef, Snapshot, TableDef
 from ducklake_spark.format.types import fold
 from ducklake_spark.scan import connect
-from ducklake_spark.scan.deletion_bitmap import DeletedBits, few_enough
+from ducklake_spark.scan.deletion_bitmap import DeletedBits, DeletedRows, few_enough, few_enough_apart
 from ducklake_spark.scan.inlined import INLINED_ROW_ID, INLINED_SNAPSHOT_ID, inlined_frame
 from ducklake_spark.scan.planning.file_facts import FileCode, file_code
 from ducklake_spark.scan.planning.listing import ScanFile, data_files, delete_files, inlined_deletes
-from ducklake_spark.scan.planning.plan import FileGroup, LakeInfo, ScanPlan, make_plan
+from ducklake_spark.scan.planning.plan import FileGroup, LakeInfo, ScanPlan, make_plan, together
 from ducklake_spark.scan.planning.sources import (
     NO_NUMBER,
     NO_TEXT,
@@ -54,6 +54,7 @@ from ducklake_spark.spark.file_index import (
     calls_are_folded,
     empty_frame,
     is_classic,
+    leaves_out_rows,
     numbers,
     relation,
 )
@@ -242,7 +243,10 @@ class _Reader:
 
     def frame(self) -> DataFrame:
         committed = not self.pending.emptied
-        frames = [self._group(group) for group in self.plan.groups if group.files and committed]
+        groups = [group for group in self.plan.groups if group.files and committed]
+        if self._rows_deleted is not None:
+            groups = together(groups)
+        frames = [self._group(group) for group in groups]
         frames += self._pending_files()
         for table in self.plan.inlined if committed else ():
             deleted = self.pending.deleted_inlined.get(table.table_name, frozenset())
@@ -288,7 +292,8 @@ class _Reader:
 
     def _group(self, group: FileGroup) -> DataFrame:
         key = group.key
-        has_deletes = key.has_deletes or self.pending.has_deletes
+        rows_deleted = self._rows_deleted if key.has_deletes or self.pending.has_deletes else None
+        has_deletes = (key.has_deletes or self.pending.has_deletes) and rows_deleted is None
         wants_lineage = any(name in ("rowid", "snapshot_id") for name in self.wanted)
         by_id = key.mapping_id is None
         fields = [part.field for part in group.projections if part.field is not None]
@@ -305,7 +310,13 @@ class _Reader:
         code = code if is_packed else _code_of(group, True, False)
         pending = self.pending
         files = GroupFiles(
-            self.store, self.plan, group, code, pending.dropped_files, changes_rows=pending.has_deletes
+            self.store,
+            self.plan,
+            group,
+            code,
+            pending.dropped_files,
+            changes_rows=pending.has_deletes,
+            rows_deleted=rows_deleted,
         )
         needs_code = needs_id or wants_lineage
         frame, metadata = self._relation(files, physical, needs_code)
@@ -405,7 +416,8 @@ class _Reader:
         by_id = mapping is None
         row_id = _internal(ROW_ID_NAME, ROW_ID_FIELD, fields) if by_id and "rowid" in self.wanted else None
         physical = spark_types.StructType(fields + ([row_id] if row_id is not None else []))
-        frame, rows = self._relation(FixedFiles(self.plan, files), physical, True)
+        rows_deleted = self._rows_deleted if self.pending.has_deletes else None
+        frame, rows = self._relation(FixedFiles(self.plan, files, rows_deleted), physical, True)
         # Rows of this transaction have no ids yet; what they show differs from row to row and from every real one.
         own = f"{_PENDING_ROW_ID} - ({rows.code} + 1) * {_PENDING_FILE_ROWS} + {rows.position}"
         made = {
@@ -422,7 +434,7 @@ class _Reader:
             *(part.column() for part in projections),
             *(_called(made[which], name) for name, which in self.virtual.items()),
         ]
-        if not self.pending.has_deletes:
+        if not self.pending.has_deletes or rows_deleted is not None:
             return frame.select(*columns)
         ids = [file.data_file_id for file in files]
         source = _Place(rows.code, rows.position, (min(ids), max(ids)), 0)
@@ -443,6 +455,24 @@ class _Reader:
             is_deleted = F.col("f." + _PLACE) == F.col("d." + _DELETED)
             frame = frame.alias("f").join(deleted.alias("d"), is_deleted, "left_anti")
         return frame.drop(_PLACE)
+
+    @functools.cached_property
+    def _rows_deleted(self) -> DeletedRows | None:
+        """What is deleted, where Spark's reader can leave it out: then a plan has no step for it."""
+        any_deleted = self.pending.has_deletes or any(group.key.has_deletes for group in self.plan.groups)
+        pending = sum(map(len, self.pending.deleted.values()))
+        records = sum(group.records for group in self.plan.groups if group.key.has_deletes)
+        if (
+            not any_deleted
+            or self.plan.lake.is_encrypted
+            or self.pending.delete_files
+            or not few_enough_apart(self.plan.deletes, pending, records)
+            or not leaves_out_rows(self.spark)
+        ):
+            return None
+        read = functools.partial(connect.read_bytes, self.spark)
+        deleted = {file_id: tuple(positions) for file_id, positions in self.pending.deleted.items()}
+        return DeletedRows(self.plan, read, deleted)
 
     def _fits_bits(self, place: _Place) -> bool:
         """Whether the driver can read what is deleted in no time, and every task can have it."""

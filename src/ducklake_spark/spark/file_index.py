@@ -46,6 +46,8 @@ class IndexedFile:
     key: FileKey | None = None
     begin_snapshot: int | None = None
     """None for a file that is not committed."""
+    deleted: str | None = None
+    """A name for the rows that are deleted in it, which stands for the same rows for ever."""
 
 
 class FileSource(Protocol):
@@ -88,6 +90,22 @@ class CountedSource(FileSource, Protocol):
 
     def exact(self, names: frozenset[str]) -> tuple[int | None, Mapping[str, tuple[Any, Any, int]]]:
         """The same of these columns, as a scan would find it; values are None also where they are not known so well."""
+
+
+@runtime_checkable
+class DeletingSource(FileSource, Protocol):
+    """Files that have deleted rows, which a scan leaves out."""
+
+    @property
+    def has_deletes(self) -> bool:
+        """Whether any of them may have."""
+
+    def deleted(self, names: Sequence[str]) -> bytes:
+        """Which rows are deleted, for names that `files` gave.
+
+        For each name the length of its bits in numbers of 64 bits, `-1 - length` where they are not to be
+        remembered, and the numbers; big end first.
+        """
 
 
 class NumberSource(Protocol):
@@ -157,6 +175,7 @@ def relation(
         json.dumps(_OPTIONS),
         json.dumps(source.names if isinstance(source, CountedSource) and counted else ()),
         is_streaming,
+        isinstance(source, DeletingSource) and source.has_deletes,
     )
     return DataFrame(made, spark)
 
@@ -180,7 +199,11 @@ def _relation_of_proxy(
 
 
 RELATIONS = Unit(
-    "statistics", tuple(f"statistics/{name}.java" for name in ("KnownRelations", "LakeFiles", "Aggregates"))
+    "statistics",
+    tuple(
+        f"statistics/{name}.java"
+        for name in ("KnownRelations", "LakeFiles", "LakeParquet", "DeletedRows", "Aggregates")
+    ),
 )
 _relations: dict[int, tuple[Any, Any | None]] = {}
 
@@ -198,6 +221,11 @@ def _known_relations(spark: SparkSession) -> Any | None:
                 made = None
             known = _relations[id(gateway)] = (gateway, made)
         return known[1]
+
+
+def leaves_out_rows(spark: SparkSession) -> bool:
+    """Whether relations leave out the deleted rows of a `DeletingSource`: where classes can be loaded."""
+    return is_classic(spark) and _known_relations(spark) is not None
 
 
 def numbers(spark: SparkSession, source: NumberSource) -> Column:
@@ -395,14 +423,22 @@ class _Listing:
     def __init__(self, source: FileSource) -> None:
         self._source = source
 
-    def apply(self, question: str, argument: str) -> str:
+    def apply(self, question: str, argument: str) -> str | bytes:
         if question == "files":
             filters = [
                 None if given is None else _tree(json.loads(given[0]), given[1])
                 for given in json.loads(argument)
             ]
             files = _listed(self._source, filters)
-            return json.dumps([(file.path, file.size, file.code) for file in files])
+            return json.dumps(
+                [
+                    (file.path, file.size, file.code, *(() if file.deleted is None else (file.deleted,)))
+                    for file in files
+                ]
+            )
+        if question == "deleted":
+            assert isinstance(self._source, DeletingSource)
+            return self._source.deleted(json.loads(argument))
         if question == "paths":
             return json.dumps([file.path for file in self._source.files([])])
         assert isinstance(self._source, CountedSource)

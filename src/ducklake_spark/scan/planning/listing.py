@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from ducklake_spark.catalog.store import Row, Store
+from ducklake_spark.catalog.store import Query, Row, Store
 from ducklake_spark.catalog.tables import LIVE
 from ducklake_spark.errors import DuckLakeError, SnapshotNotFoundError
 from ducklake_spark.format import paths
@@ -30,6 +30,17 @@ class ScanFile:
 
 
 @dataclass(frozen=True)
+class DeletesOfFile:
+    """The deleted rows of a data file: delete files as (file, format, the newest of its snapshots), and positions.
+
+    Only where rows of a delete file say of which snapshot they are, it has a newest one.
+    """
+
+    files: tuple[tuple[ScanFile, str, int | None], ...] = ()
+    positions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Condition:
     """A condition on `f`, a row of `ducklake_data_file`; a file for which it is false has no matching row."""
 
@@ -39,11 +50,18 @@ class Condition:
 
 def data_files(store: Store, plan: ScanPlan, key: GroupKey, keep: Condition | None = None) -> list[ScanFile]:
     """The data files of a group that may have matching rows."""
-    rows, newest = _listed(store, plan, key, keep)
+    return files_and_deletes(store, plan, key, keep, deletes=False)[0]
+
+
+def files_and_deletes(
+    store: Store, plan: ScanPlan, key: GroupKey, keep: Condition | None = None, *, deletes: bool = True
+) -> tuple[list[ScanFile], dict[int, DeletesOfFile]]:
+    """The same, and what is deleted in files of the table, by the ids of the data files."""
+    rows, newest, deleted = _listed(store, plan, key, keep, deletes=deletes)
     if newest != plan.newest_snapshot and not _is_unmoved(store, plan):
-        rows = _merged(store, plan, key, keep)
+        rows, deleted = _merged(store, plan, key, keep, deletes=deletes)
     folder = plan.table_path
-    return [
+    files = [
         ScanFile(
             file_id,
             whole_path(paths.join(folder, path, bool(relative))),
@@ -54,22 +72,62 @@ def data_files(store: Store, plan: ScanPlan, key: GroupKey, keep: Condition | No
         )
         for file_id, path, relative, size, start, begin, key in rows
     ]
+    return files, deleted
+
+
+def _deletes_queries(plan: ScanPlan) -> list[Query]:
+    """Positions in the catalog come first: when a flush makes files of them meanwhile, they are listed twice."""
+    at = plan.snapshot.snapshot_id
+    files: Query = (
+        "SELECT data_file_id, path, path_is_relative, file_size_bytes, encryption_key, format, partial_max FROM "
+        f"ducklake_delete_file WHERE table_id = ? AND {LIVE} ORDER BY delete_file_id",
+        (plan.table.table_id, at, at),
+    )
+    if plan.deletes.inlined_table is None:
+        return [files]
+    pairs = f"SELECT file_id, row_id FROM {plan.deletes.inlined_table} WHERE begin_snapshot <= ?"
+    return [(pairs, (at,)), files]
+
+
+def _deletes_of_files(plan: ScanPlan, answers: list[list[Row]]) -> dict[int, DeletesOfFile]:
+    *pairs, files = answers
+    found: dict[int, DeletesOfFile] = {}
+    positions: dict[int, list[int]] = {}
+    for file_id, position in pairs[0] if pairs else ():
+        positions.setdefault(int(file_id), []).append(int(position))
+    for file_id, places in positions.items():
+        found[file_id] = DeletesOfFile((), tuple(sorted(places)))
+    folder = plan.table_path
+    for file_id, path, relative, size, key, kind, newest in files:
+        whole = whole_path(paths.join(folder, path, bool(relative)))
+        file = ScanFile(int(file_id), whole, size, key=key_of(key))
+        known = found.get(file.data_file_id, DeletesOfFile())
+        made = (file, str(kind), None if newest is None else int(newest))
+        found[file.data_file_id] = DeletesOfFile((*known.files, made), known.positions)
+    return found
 
 
 def _listed(
-    store: Store, plan: ScanPlan, key: GroupKey, keep: Condition | None, next_file_id: int | None = None
-) -> tuple[list[Row], int]:
-    """The files of a group, and the newest snapshot."""
+    store: Store,
+    plan: ScanPlan,
+    key: GroupKey,
+    keep: Condition | None,
+    next_file_id: int | None = None,
+    *,
+    deletes: bool,
+) -> tuple[list[Row], int, dict[int, DeletesOfFile]]:
+    """The files of a group, the newest snapshot, and what is deleted in files."""
     where, params = group_condition(plan, key, next_file_id)
     if keep is not None:
         where, params = f"{where} AND ({keep.sql})", (*params, *keep.params)
-    rows, newest = store.query_many(
+    rows, *deleted, newest = store.query_many(
         [
             (
                 "SELECT f.data_file_id, f.path, f.path_is_relative, f.file_size_bytes, f.row_id_start, "
                 f"f.begin_snapshot, f.encryption_key FROM ducklake_data_file f WHERE {where} ORDER BY f.data_file_id",
                 params,
             ),
+            *(_deletes_queries(plan) if deletes else ()),
             # Last: if the snapshot is there now, it was there when the files were listed
             (
                 "SELECT (SELECT max(snapshot_id) FROM ducklake_snapshot), (SELECT count(*) FROM ducklake_snapshot "
@@ -80,7 +138,7 @@ def _listed(
     )
     if not newest[0][1]:
         raise _expired(plan)
-    return rows, int(newest[0][0])
+    return rows, int(newest[0][0]), _deletes_of_files(plan, deleted) if deletes else {}
 
 
 def require_snapshot(store: Store, plan: ScanPlan) -> None:
@@ -100,7 +158,9 @@ def _expired(plan: ScanPlan) -> SnapshotNotFoundError:
     )
 
 
-def _merged(store: Store, plan: ScanPlan, key: GroupKey, keep: Condition | None) -> list[Row]:
+def _merged(
+    store: Store, plan: ScanPlan, key: GroupKey, keep: Condition | None, *, deletes: bool
+) -> tuple[list[Row], dict[int, DeletesOfFile]]:
     """The files of a group after some of them were merged: the same rows, in newer files that are read in one way.
 
     Raises:
@@ -109,8 +169,9 @@ def _merged(store: Store, plan: ScanPlan, key: GroupKey, keep: Condition | None)
     [(next_file_id,)] = store.query("SELECT max(next_file_id) FROM ducklake_snapshot")
     where, params = group_condition(plan, key, int(next_file_id))
     [(records,)] = store.query(f"SELECT sum(f.record_count) FROM ducklake_data_file f WHERE {where}", params)
-    if key.file_ids is None and int(records or 0) == sum(g.records for g in plan.groups if g.key == key):
-        return _listed(store, plan, key, keep, int(next_file_id))[0]
+    if key.file_ids is None and int(records or 0) == sum(g.records for g in plan.groups if key.has(g.key)):
+        rows, _, deleted = _listed(store, plan, key, keep, int(next_file_id), deletes=deletes)
+        return rows, deleted
     raise DuckLakeError(
         f"The files of {plan.title} were compacted after this DataFrame was made. Make the DataFrame "
         "again: it will have the same rows."

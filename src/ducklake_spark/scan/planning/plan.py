@@ -69,6 +69,16 @@ class GroupKey:
     """Which files they are, where nothing in the catalog tells them from others."""
     other_ids: tuple[int, ...] = ()
     """Those others, which are read in another way."""
+    deletes_differ: bool = False
+    """Whether files without deletes are among them as well."""
+
+    def has(self, other: GroupKey) -> bool:
+        """Whether it is a key of the same files, or of some of them."""
+        return (
+            replace(other, has_deletes=True, deletes_differ=True) == self
+            if self.deletes_differ
+            else self == other
+        )
 
 
 @dataclass(frozen=True)
@@ -487,8 +497,9 @@ def group_condition(
         parts.append(f"f.data_file_id IN ({', '.join(map(str, key.file_ids))})")
     if key.other_ids:
         parts.append(f"f.data_file_id NOT IN ({', '.join(map(str, key.other_ids))})")
-    marks = _has_deletes(plan)
-    parts.append(f"({marks})" if key.has_deletes else f"NOT ({marks})")
+    if not key.deletes_differ:
+        marks = _has_deletes(plan)
+        parts.append(f"({marks})" if key.has_deletes else f"NOT ({marks})")
     if plan.boundaries:
         edges = [None, *plan.boundaries, None]
         low, high = edges[key.epoch], edges[key.epoch + 1]
@@ -497,6 +508,31 @@ def group_condition(
         if high is not None:
             parts.append(f"f.begin_snapshot < {high}")
     return " AND ".join(parts), tuple(params)
+
+
+def together(groups: Iterable[FileGroup]) -> list[FileGroup]:
+    """Groups of which some differ by deletes only as one each."""
+    found: dict[tuple[GroupKey, tuple[ColumnProjection, ...]], FileGroup] = {}
+    for group in groups:
+        place = (replace(group.key, has_deletes=True, deletes_differ=True), group.projections)
+        known = found.get(place)
+        found[place] = group if known is None else _joined(place[0], known, group)
+    return list(found.values())
+
+
+def _joined(key: GroupKey, one: FileGroup, other: FileGroup) -> FileGroup:
+    return FileGroup(
+        key,
+        one.projections,
+        one.files + other.files,
+        one.size + other.size,
+        one.records + other.records,
+        max(one.highest_row_id_start, other.highest_row_id_start),
+        min(one.first_snapshot, other.first_snapshot),
+        max(one.last_snapshot, other.last_snapshot),
+        min(one.lowest_file_id, other.lowest_file_id),
+        max(one.highest_file_id, other.highest_file_id),
+    )
 
 
 def name_maps(store: Store, mapping_ids: set[int]) -> dict[int, NameMap]:

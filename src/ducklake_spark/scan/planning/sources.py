@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from ducklake_spark.catalog.store import Store
 from ducklake_spark.errors import DuckLakeError
 from ducklake_spark.format.types import fold
+from ducklake_spark.scan.deletion_bitmap import DeletedRows
 from ducklake_spark.scan.planning.column_statistics import (
     Statistics,
     column_statistics,
@@ -24,6 +25,7 @@ from ducklake_spark.scan.planning.listing import (
     ScanFile,
     data_files,
     delete_files,
+    files_and_deletes,
     require_snapshot,
 )
 from ducklake_spark.scan.planning.plan import FileGroup, ScanPlan
@@ -42,10 +44,20 @@ class GroupFiles:
     dropped: frozenset[int] = frozenset()
     changes_rows: bool = False
     """Whether a transaction has deleted rows that the catalog does not know of."""
+    rows_deleted: DeletedRows | None = None
+    """What says which rows a scan leaves out; without it, it leaves out none."""
 
     @property
     def title(self) -> str:
         return self.plan.title
+
+    @property
+    def has_deletes(self) -> bool:
+        return self.rows_deleted is not None
+
+    def deleted(self, names: Sequence[str]) -> bytes:
+        assert self.rows_deleted is not None
+        return self.rows_deleted.bits(names)
 
     @property
     def total(self) -> int:
@@ -55,7 +67,9 @@ class GroupFiles:
     def token(self) -> str:
         plan = self.plan
         where = f"{self.store.display} {self.store.metadata_schema} {plan.lake.data_path} {plan.next_file_id}"
-        return f"{where} {plan.table.table_id} {plan.snapshot.snapshot_id} {self.group} {self.code} {self.dropped}"
+        deleted = "" if self.rows_deleted is None else self.rows_deleted.token
+        at = f"{plan.table.table_id} {plan.snapshot.snapshot_id}"
+        return f"{where} {at} {self.group} {self.code} {self.dropped} {deleted}"
 
     @property
     def size(self) -> int:
@@ -77,7 +91,7 @@ class GroupFiles:
         return rows, {} if rows is None else column_statistics(self.store, self.plan, self.group)
 
     def exact(self, names: frozenset[str]) -> tuple[int | None, Mapping[str, Statistics]]:
-        if self.dropped or self.changes_rows or self.group.key.has_deletes:
+        if self.dropped or self.changes_rows or (self.group.key.has_deletes and names):
             return None, {}
         rows = row_count(self.store, self.plan, self.group)
         require_snapshot(self.store, self.plan)
@@ -85,14 +99,30 @@ class GroupFiles:
 
     def scan_files(self, keep: Condition | None = None) -> list[ScanFile]:
         """The files, those that the transaction dropped left out."""
-        files = data_files(self.store, self.plan, self.group.key, keep)
+        return self._left(data_files(self.store, self.plan, self.group.key, keep))
+
+    def _left(self, files: list[ScanFile]) -> list[ScanFile]:
         return [file for file in files if file.data_file_id not in self.dropped] if self.dropped else files
 
     def files(self, filters: Sequence[Any]) -> list[IndexedFile]:
         keep = condition(filters, self.plan, self.group, self.store.kind)
+        names: Mapping[int, str] = {}
+        if self.rows_deleted is None:
+            files = self.scan_files(keep)
+        else:
+            listed, deletes = files_and_deletes(self.store, self.plan, self.group.key, keep)
+            files = self._left(listed)
+            names = self.rows_deleted.names(files, deletes)
         return [
-            IndexedFile(file.path, file.size, self.code.encode(file), file.key, file.begin_snapshot)
-            for file in self.scan_files(keep)
+            IndexedFile(
+                file.path,
+                file.size,
+                self.code.encode(file),
+                file.key,
+                file.begin_snapshot,
+                names.get(file.data_file_id),
+            )
+            for file in files
         ]
 
 
@@ -137,10 +167,19 @@ class FixedFiles:
 
     plan: ScanPlan
     listed: tuple[ScanFile, ...]
+    rows_deleted: DeletedRows | None = None
 
     @property
     def title(self) -> str:
         return f"{self.plan.title} and the transaction"
+
+    @property
+    def has_deletes(self) -> bool:
+        return self.rows_deleted is not None
+
+    def deleted(self, names: Sequence[str]) -> bytes:
+        assert self.rows_deleted is not None
+        return self.rows_deleted.bits(names)
 
     @property
     def total(self) -> int:
@@ -148,7 +187,8 @@ class FixedFiles:
 
     @property
     def token(self) -> str:
-        return f"{self.plan.table.table_uuid} {self.listed}"
+        deleted = "" if self.rows_deleted is None else self.rows_deleted.token
+        return f"{self.plan.table.table_uuid} {self.listed} {deleted}"
 
     @property
     def size(self) -> int:
@@ -156,7 +196,13 @@ class FixedFiles:
 
     def files(self, filters: Sequence[Any]) -> list[IndexedFile]:  # noqa: ARG002 - other sources prune by them
         # Ids of uncommitted files are negative, which a modification time can be as well.
-        return [IndexedFile(file.path, file.size, file.data_file_id, file.key) for file in self.listed]
+        names = {} if self.rows_deleted is None else self.rows_deleted.names(self.listed, {})
+        return [
+            IndexedFile(
+                file.path, file.size, file.data_file_id, file.key, deleted=names.get(file.data_file_id)
+            )
+            for file in self.listed
+        ]
 
 
 @dataclass(frozen=True)

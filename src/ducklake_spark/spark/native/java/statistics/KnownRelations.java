@@ -32,11 +32,11 @@ public class KnownRelations {
     /**
      * A DataFrame over files that Python lists. Options are names and values in turn; names are the lake, the schema and
      * the table, or none for files of which nobody has statistics; rows are fewer than none where it takes a question to
-     * count them.
+     * count them; files with deletes are read without the rows that are deleted.
      */
     public Object frame(org.apache.spark.sql.classic.SparkSession session, BiFunction python, String title, String token,
-            int total, long size, long rows, String schema, String options, String names, boolean isStreaming)
-            throws Exception {
+            int total, long size, long rows, String schema, String options, String names, boolean isStreaming,
+            boolean hasDeletes) throws Exception {
         java.util.List parts = (java.util.List) LakeStatistics.JSON.readValue(names, Object.class);
         LakeFiles index = new LakeFiles(python, title, token, total, size, !parts.isEmpty());
         scala.collection.immutable.Map given = (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty();
@@ -46,7 +46,7 @@ public class KnownRelations {
             given = (scala.collection.immutable.Map) given.updated(option.getKey(), option.getValue());
         }
         HadoopFsRelation files = new HadoopFsRelation(index, index.partitionSchema(), (StructType) DataType.fromJson(schema),
-            scala.Option.empty(), new ParquetFileFormat(), given, session);
+            scala.Option.empty(), hasDeletes ? new LakeParquet() : new ParquetFileFormat(), given, session);
         LogicalPlan plan = parts.isEmpty() ? LogicalRelation$.MODULE$.apply(files, isStreaming)
             : relation(files, python, parts, size, rows);
         return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(session, plan);

@@ -12,7 +12,8 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.execution.datasources.FileIndex;
-import org.apache.spark.sql.execution.datasources.PartitionDirectory$;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
@@ -24,6 +25,8 @@ public class LakeFiles implements FileIndex {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final StructType NO_COLUMNS = new StructType();
     static final InternalRow NO_VALUES = new GenericInternalRow(new Object[0]);
+    private static final scala.collection.immutable.Map NO_FACTS =
+        (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty();
     final BiFunction python;
     private final String title;
     private final String token;
@@ -49,15 +52,23 @@ public class LakeFiles implements FileIndex {
         java.util.List trees = new ArrayList();
         for (int i = 0; i < dataFilters.size(); i++) trees.add(tree((Expression) dataFilters.apply(i)));
         java.util.List listed = (java.util.List) asked("files", text(trees));
-        FileStatus[] found = new FileStatus[listed.size()];
-        for (int i = 0; i < found.length; i++) {
+        java.util.List keys = new ArrayList();
+        for (int i = 0; i < listed.size(); i++)
+            if (((java.util.List) listed.get(i)).size() > 3) keys.add(((java.util.List) listed.get(i)).get(3));
+        java.util.Map deleted = keys.isEmpty() ? Collections.EMPTY_MAP : DeletedRows.of(keys, this);
+        java.util.List found = new ArrayList();
+        for (int i = 0; i < listed.size(); i++) {
             java.util.List file = (java.util.List) listed.get(i);
-            found[i] = new FileStatus(((Number) file.get(1)).longValue(), false, 1, 128L << 20,
+            FileStatus status = new FileStatus(((Number) file.get(1)).longValue(), false, 1, 128L << 20,
                 ((Number) file.get(2)).longValue(), new Path((String) file.get(0)));
+            found.add(new FileStatusWithMetadata(status, file.size() > 3
+                ? (scala.collection.immutable.Map) NO_FACTS.updated(LakeParquet.DELETED, deleted.get(file.get(3))) : NO_FACTS));
         }
-        this.shown = this.title + ": " + found.length + " of " + this.total + " files";
-        return one(PartitionDirectory$.MODULE$.apply(NO_VALUES, found));
+        this.shown = this.title + ": " + found.size() + " of " + this.total + " files";
+        return one(new PartitionDirectory(NO_VALUES, scala.jdk.javaapi.CollectionConverters.asScala(found).toList()));
     }
+    /** Bits of files, as Python packs them. */
+    byte[] deleted(java.util.List keys) { return (byte[]) this.python.apply("deleted", text(keys)); }
 
     public String[] inputFiles() { return (String[]) ((java.util.List) asked("paths", "")).toArray(new String[0]); }
     /** Nothing is ever read from here; it is the one text of the index that a plan shows. */
