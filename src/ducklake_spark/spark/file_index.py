@@ -216,7 +216,9 @@ def _known_relations(spark: SparkSession) -> Any | None:
         if known is None or known[0] is not gateway:
             start_callbacks(spark)
             try:
-                made = load(spark, RELATIONS).new("ducklake.statistics.KnownRelations")
+                classes = load(spark, RELATIONS)
+                classes.send(spark)
+                made = classes.new("ducklake.statistics.KnownRelations")
             except NativeUnavailableError:
                 made = None
             known = _relations[id(gateway)] = (gateway, made)

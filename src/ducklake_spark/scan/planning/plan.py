@@ -6,9 +6,12 @@ when Spark asks for them, with the query's filters.
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ducklake_spark.catalog.store import Query, Store
 from ducklake_spark.catalog.tables import LIVE
@@ -41,6 +44,7 @@ from ducklake_spark.storage import whole_path
 from ducklake_spark.workers.object_store import Access
 
 _ATTEMPTS = 10
+_REMEMBERED = 100
 
 
 @dataclass(frozen=True)
@@ -160,14 +164,47 @@ def make_plan(
     snapshot: Snapshot,
     choices: TypeChoices,
 ) -> ScanPlan:
-    """Asks the catalog how the table is to be read. Repeats itself if a compaction came between its queries."""
+    """Asks the catalog how the table is to be read. Repeats itself if a compaction came between its queries.
+
+    What it learns of the newest snapshot holds as long as that is the newest one, and is remembered.
+    """
+    place = (lake, schema, table, snapshot, choices)
+    known = _remembered(store, place)
+    if known is not None:
+        return known
     for _ in range(_ATTEMPTS):
         plan, newest = _make_plan(store, lake, schema, table, snapshot, choices)
         if plan.newest_snapshot == newest or not has_moved(store, table.table_id, plan.newest_snapshot):
+            if plan.newest_snapshot == newest == snapshot.snapshot_id and not is_local(table.table_id):
+                _remember(store, place, plan)
             return plan
     raise DuckLakeError(
         f"The lake {lake.name} was changed {_ATTEMPTS} times while a scan of {plan.title} was planned. Try again."
     )
+
+
+_plans: WeakKeyDictionary[Store, OrderedDict[int, tuple[tuple[Any, ...], ScanPlan]]] = WeakKeyDictionary()
+"""Plans at a lake's newest snapshot, of the tables that were read last."""
+_plans_lock = threading.Lock()
+
+
+def _remembered(store: Store, place: tuple[Any, ...]) -> ScanPlan | None:
+    with _plans_lock:
+        known = _plans.get(store, {}).get(place[2].table_id)
+    if known is None or known[0] != place:
+        return None
+    # Who reads an older snapshot may have to know what was compacted since.
+    [(newest,)] = store.query("SELECT max(snapshot_id) FROM ducklake_snapshot")
+    return known[1] if newest == known[1].newest_snapshot else None
+
+
+def _remember(store: Store, place: tuple[Any, ...], plan: ScanPlan) -> None:
+    with _plans_lock:
+        plans = _plans.setdefault(store, OrderedDict())
+        plans[place[2].table_id] = (place, plan)
+        plans.move_to_end(place[2].table_id)
+        while len(plans) > _REMEMBERED:
+            plans.popitem(last=False)
 
 
 def _make_plan(

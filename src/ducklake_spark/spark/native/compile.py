@@ -6,7 +6,10 @@ Janino's Java has no lambdas, no inferred generics, and does not see through bri
 
 from __future__ import annotations
 
+import atexit
 import hashlib
+import shutil
+import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,8 +57,17 @@ class Unit:
 class Loaded:
     """The classes of a unit in a JVM."""
 
-    def __init__(self, gateway: Any, loader: Any) -> None:
-        self._gateway, self._loader = gateway, loader
+    def __init__(self, gateway: Any, loader: Any, folder: Path) -> None:
+        self._gateway, self._loader, self._folder = gateway, loader, folder
+
+    def send(self, spark: SparkSession) -> None:
+        """Lets the executors of a cluster have the classes, of which the tasks of a scan need some."""
+        context: Any = spark.sparkContext._jsc.sc()
+        if not context.isLocal():
+            folder = Path(tempfile.mkdtemp(prefix="ducklake-spark-"))
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            jar = shutil.make_archive(str(folder / f"ducklake-{self._folder.name}"), "zip", self._folder)
+            context.addJar(shutil.move(jar, jar.removesuffix(".zip") + ".jar"))
 
     def new(self, name: str) -> Any:
         """An object of a public class (with its package) that has a constructor without arguments."""
@@ -112,7 +124,7 @@ def _load(spark: SparkSession, gateway: Any, unit: Unit) -> Loaded:
     if folder is None:
         folder = class_files.keep(key, _compile(gateway.jvm, loader, unit))
     loader.addURL(gateway.jvm.java.io.File(str(folder)).toURI().toURL())
-    return Loaded(gateway, loader)
+    return Loaded(gateway, loader, folder)
 
 
 def _class_loader(jvm: Any) -> Any:

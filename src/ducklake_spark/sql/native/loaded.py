@@ -231,6 +231,8 @@ class LoadedTables:
             properties=_properties(tx, table),
             writable=not travels,
             follows=None if travels or is_pending else version,
+            # A catalog that was restored from a backup counts its versions anew.
+            plans=f"{handle} {tx.snapshot}",
             eager=frame is not None,
         )
 

@@ -22,6 +22,26 @@ public class Lake {
     final String name;
     final BiFunction python;
 
+    /** Plans of the tables that were read last, by handle: each a map of plans by virtual columns. */
+    private final java.util.LinkedHashMap plans = new java.util.LinkedHashMap(16, 0.75f, true);
+    private static final int KEPT = 50;
+
+    Map plansOf(String handle) {
+        synchronized (this.plans) {
+            Map found = (Map) this.plans.get(handle);
+            if (found == null) {
+                found = new java.util.HashMap();
+                this.plans.put(handle, found);
+                if (this.plans.size() > KEPT) {
+                    java.util.Iterator oldest = this.plans.keySet().iterator();
+                    oldest.next();
+                    oldest.remove();
+                }
+            }
+            return found;
+        }
+    }
+
     Lake(String name, BiFunction python) { this.name = name; this.python = python; }
 
     static Lake named(String name) {

@@ -40,13 +40,16 @@ class LakeTable
     final String handle;
     /** What is done to the table, where that is more than to append rows: the analyzed statement. */
     final LogicalPlan command;
-    private final Map plans = new HashMap();
+    private final Map plans;
 
     LakeTable(Lake lake, Facts facts, LogicalPlan command) {
         this.lake = lake;
         this.facts = facts;
         this.command = command;
         this.handle = facts.text("handle");
+        // Where it follows the lake, it is at the newest snapshot: what was planned for others there holds for it.
+        this.plans = facts.all.get("follows") == null || facts.text("plans") == null ? new HashMap()
+            : lake.plansOf(facts.text("plans") + facts.text("schema"));
         if (facts.flag("eager") && command == null) plan(facts.items("virtual"));
     }
 
@@ -110,7 +113,10 @@ class LakeTable
      * The plan of the table's DataFrame with these virtual columns; each time with ids of its own. A view, and a table
      * that a running transaction has changed, were asked for when they were loaded, and are what they were then.
      */
-    synchronized LogicalPlan plan(java.util.List virtual) {
+    LogicalPlan plan(java.util.List virtual) {
+        synchronized (this.plans) { return planned(virtual); }
+    }
+    private LogicalPlan planned(java.util.List virtual) {
         String key = this.facts.flag("eager") ? "all" : Lake.text(virtual);
         LogicalPlan known = (LogicalPlan) this.plans.get(key);
         if (known == null) {

@@ -143,6 +143,7 @@ class Later extends scala.runtime.AbstractPartialFunction {
         handle.put("version", Integer.valueOf(this.to));
         java.util.Map facts = new java.util.HashMap(table.facts.all);
         facts.put("handle", Lake.text(handle));
+        facts.remove("plans");
         return Plans.with((DataSourceV2Relation) plan, 0, new LakeTable(this.lake, new Facts(facts), null));
     }
     LogicalPlan in(LogicalPlan plan) { return (LogicalPlan) plan.transformDownWithSubqueries(this); }
