@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from ducklake_spark.scan import inlined
+from ducklake_spark.scan import connect, inlined
 from ducklake_spark.scan.inlined import INLINED_ROW_ID, INLINED_SNAPSHOT_ID
 from ducklake_spark.scan.planning.listing import ScanFile
 from ducklake_spark.scan.read import Pending, _Reader
@@ -22,10 +22,12 @@ CATALOGS = ["duckdb", "sqlite", "postgres"]
 VIRTUAL = ("rowid", "snapshot_id", "filename", "file_row_number")
 
 
-@pytest.fixture(params=["bits", "join"])
+@pytest.fixture(params=["reader", "bits", "join"])
 def way_of_deletes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Deleted rows are looked up in bits where they are few, and joined where they are many."""
+    """The reader leaves deleted rows out; without our classes they are looked up in bits, and joined where they are many."""
     way: str = request.param
+    if way == "bits":
+        monkeypatch.setattr("ducklake_spark.scan.read.leaves_out_rows", lambda _: False)
     if way == "join":
         monkeypatch.setattr("ducklake_spark.scan.deletion_bitmap._MAX_POSITIONS", -1)
     return way
@@ -37,7 +39,7 @@ def joins(frame: Any) -> bool:
 
 @pytest.mark.parametrize(
     ("kind", "way_of_deletes"),
-    [*((kind, "bits") for kind in CATALOGS), ("duckdb", "join")],
+    [*((kind, "reader") for kind in CATALOGS), ("duckdb", "bits"), ("duckdb", "join")],
     indirect=["way_of_deletes"],
 )
 @pytest.mark.usefixtures("way_of_deletes")
@@ -94,6 +96,31 @@ def test_deletes_of_many_files(make_lake: MakeLake, way_of_deletes: str) -> None
     assert frame.count() == frame.where("a >= 0").count() == lake.read("t").count()
     frame.unpersist()
     assert joins(frame) == (way_of_deletes == "join")
+
+
+def test_the_reader_leaves_rows_out(make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One scan in batches for files with deletes and without, in which no other step looks for deleted rows."""
+    lake = make_lake(data_inlining_row_limit=0)
+    lake.write(
+        "CREATE TABLE t AS SELECT i::INTEGER AS a, {'x': i, 'y': ['z' || i]} AS s, CAST(i AS DECIMAL(20, 2)) AS d "
+        "FROM range(30000) r(i)",
+        "DELETE FROM t WHERE a % 10 = 3 OR a BETWEEN 4090 AND 9000",
+        "INSERT INTO t SELECT i::INTEGER, {'x': i, 'y': NULL}, NULL FROM range(30000, 30010) r(i)",
+    )
+    plan = lake.read("t")._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("FileScan") == 1 and "Batched: true" in plan
+    assert not {"Filter", "Union", "Join"} & set(plan.replace("(", " ").split())
+    assert lake.check("t") == 30000 + 22580 + 22590
+    read: list[str] = []
+    reading = connect.read_bytes
+    monkeypatch.setattr(connect, "read_bytes", lambda spark, path: read.append(path) or reading(spark, path))
+    assert lake.read("t").where("s.x > 4000 AND a < 4100").selectExpr("sum(d)", "max(s.y[0])").collect()
+    assert not read, "a delete file never changes, and is read once"
+    lake.spark.conf.set("spark.sql.parquet.enableVectorizedReader", "false")
+    try:
+        lake.check("t")
+    finally:
+        lake.spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
 
 
 def test_deletes_where_a_session_folds_no_constants(make_lake: MakeLake) -> None:
