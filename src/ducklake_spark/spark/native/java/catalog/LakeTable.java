@@ -125,6 +125,7 @@ class LakeTable
             this.plans.put(key, known);
             return known;
         }
+        ducklake.statistics.LakeFiles.beginIn(known);
         return Plans.fresh(known);
     }
 

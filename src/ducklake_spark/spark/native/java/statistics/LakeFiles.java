@@ -11,8 +11,11 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
@@ -69,6 +72,16 @@ public class LakeFiles implements FileIndex {
     }
     /** Bits of files, as Python packs them. */
     byte[] deleted(java.util.List keys) { return (byte[]) this.python.apply("deleted", text(keys)); }
+
+    /** For another query: what the last one kept is not shown in its plan. */
+    private void begin() { this.shown = this.title + ": " + this.total + " files"; }
+    public static void beginIn(LogicalPlan plan) {
+        if (plan instanceof LogicalRelation && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) {
+            FileIndex index = ((HadoopFsRelation) ((LogicalRelation) plan).relation()).location();
+            if (index instanceof LakeFiles) ((LakeFiles) index).begin();
+        }
+        for (int i = 0; i < plan.children().size(); i++) beginIn((LogicalPlan) plan.children().apply(i));
+    }
 
     public String[] inputFiles() { return (String[]) ((java.util.List) asked("paths", "")).toArray(new String[0]); }
     /** Nothing is ever read from here; it is the one text of the index that a plan shows. */
