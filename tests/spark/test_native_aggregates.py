@@ -133,6 +133,7 @@ def test_answers_stay_those_of_a_scan_after_every_change(native: NativeLake) -> 
     def check(*, scanned: bool) -> None:
         frame = native.lake.table("changing")
         assert tuple(measured(frame, "i").collect()[0]) == counted(frame, "i")
+        assert frame.count() == len(frame.collect())
         assert is_scanned(measured(frame, "i")) is scanned
         assert native.rows(f"SELECT count(*) FROM {name}") == [(len(frame.collect()),)]
 
@@ -159,6 +160,7 @@ def test_answers_stay_those_of_a_scan_after_every_change(native: NativeLake) -> 
     for version in range(before - 3, before + 1):
         frame = native.lake.table("changing", version=version)
         assert tuple(measured(frame, "i").collect()[0]) == counted(frame, "i")
+        assert frame.count() == len(frame.collect())
     table.add_column("late", "int", default="4")
     table.insert(
         native.spark.range(3).selectExpr("CAST(id AS INT) AS i", "'x' AS s", "CAST(id AS INT) AS late")

@@ -205,11 +205,16 @@ RELATIONS = Unit(
         for name in ("KnownRelations", "LakeFiles", "LakeParquet", "DeletedRows", "Aggregates")
     ),
 )
-_relations: dict[int, tuple[Any, Any | None]] = {}
+_relations: dict[int, tuple[Any, Any | None, bool]] = {}
+"""By gateway: the gateway itself, what makes relations, and whether tasks have its classes."""
 
 
 def _known_relations(spark: SparkSession) -> Any | None:
     """What makes relations of files, once per JVM; None where no classes can be loaded."""
+    return _known_and_sent(spark)[0]
+
+
+def _known_and_sent(spark: SparkSession) -> tuple[Any | None, bool]:
     gateway: Any = spark.sparkContext._gateway
     with _known_lock:
         known = _relations.get(id(gateway))
@@ -217,17 +222,16 @@ def _known_relations(spark: SparkSession) -> Any | None:
             start_callbacks(spark)
             try:
                 classes = load(spark, RELATIONS)
-                classes.send(spark)
-                made = classes.new("ducklake.statistics.KnownRelations")
+                made, sent = classes.new("ducklake.statistics.KnownRelations"), classes.send(spark)
             except NativeUnavailableError:
-                made = None
-            known = _relations[id(gateway)] = (gateway, made)
-        return known[1]
+                made, sent = None, False
+            known = _relations[id(gateway)] = (gateway, made, sent)
+        return known[1:]
 
 
 def leaves_out_rows(spark: SparkSession) -> bool:
-    """Whether relations leave out the deleted rows of a `DeletingSource`: where classes can be loaded."""
-    return is_classic(spark) and _known_relations(spark) is not None
+    """Whether relations leave out the deleted rows of a `DeletingSource`: where tasks have our classes."""
+    return is_classic(spark) and _known_and_sent(spark)[1]
 
 
 def numbers(spark: SparkSession, source: NumberSource) -> Column:

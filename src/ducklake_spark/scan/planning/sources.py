@@ -91,7 +91,12 @@ class GroupFiles:
         return rows, {} if rows is None else column_statistics(self.store, self.plan, self.group)
 
     def exact(self, names: frozenset[str]) -> tuple[int | None, Mapping[str, Statistics]]:
-        if self.dropped or self.changes_rows or (self.group.key.has_deletes and names):
+        deletes = self.plan.deletes
+        # A row may be deleted both in the catalog and in a file.
+        unsure = self.group.key.has_deletes and (
+            names or (deletes.formats and deletes.inlined_table is not None)
+        )
+        if self.dropped or self.changes_rows or unsure:
             return None, {}
         rows = row_count(self.store, self.plan, self.group)
         require_snapshot(self.store, self.plan)

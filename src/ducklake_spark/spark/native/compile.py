@@ -60,14 +60,21 @@ class Loaded:
     def __init__(self, gateway: Any, loader: Any, folder: Path) -> None:
         self._gateway, self._loader, self._folder = gateway, loader, folder
 
-    def send(self, spark: SparkSession) -> None:
-        """Lets the executors of a cluster have the classes, of which the tasks of a scan need some."""
+    def send(self, spark: SparkSession) -> bool:
+        """Lets the executors of a cluster have the classes, of which tasks may need some; whether they have them."""
+        from py4j.protocol import Py4JError
+
         context: Any = spark.sparkContext._jsc.sc()
-        if not context.isLocal():
-            folder = Path(tempfile.mkdtemp(prefix="ducklake-spark-"))
-            atexit.register(shutil.rmtree, folder, ignore_errors=True)
-            jar = shutil.make_archive(str(folder / f"ducklake-{self._folder.name}"), "zip", self._folder)
+        if context.isLocal():
+            return True
+        folder = Path(tempfile.mkdtemp(prefix="ducklake-spark-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        jar = shutil.make_archive(str(folder / f"ducklake-{self._folder.name}"), "zip", self._folder)
+        try:
             context.addJar(shutil.move(jar, jar.removesuffix(".zip") + ".jar"))
+        except Py4JError:  # some services let nobody add jars
+            return False
+        return True
 
     def new(self, name: str) -> Any:
         """An object of a public class (with its package) that has a constructor without arguments."""
