@@ -211,6 +211,22 @@ def test_changes_are_those_of_the_extension(
         catalogs.assert_same(ours, theirs)
 
 
+@pytest.mark.usefixtures("no_spark")
+def test_methods_of_a_table_do_the_same(values: Lake) -> None:
+    table = values.create_table("m", "k BIGINT, s VARCHAR")
+    table.insert([(1, "a"), (2, "b"), (3, "c")])
+    assert table.update({"s": "'x'", "K": "7"}, "k IN (1, 2)") == 2
+    assert table.delete("t.s = 'x'", alias="t") == 2
+    assert table.update({"s": "NULL"}) == 1
+    with values.transaction():
+        assert table.delete("k = 3") == 1
+    with pytest.raises(AssertionError, match="Spark was asked for"):
+        table.delete("m.k = k + 0")
+    assert [row.changes for row in values.snapshots().tail(1)] == [
+        {"inlined_delete": [str(table.definition.table_id)]}
+    ]
+
+
 def test_row_ids_stay_and_files_go_the_other_way(values: Lake) -> None:
     values.sql("CREATE TABLE u (k BIGINT, s VARCHAR)")
     values.sql("INSERT INTO u VALUES (1, 'a'), (2, 'b')")

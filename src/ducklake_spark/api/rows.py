@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ducklake_spark.api.merge import MergeBuilder
     from ducklake_spark.api.row_sources import RowSource
     from ducklake_spark.api.table import Table
+    from ducklake_spark.catalog.transaction import Transaction
+    from ducklake_spark.format.objects import TableDef
 
 
 def _about(change: str) -> Callable[..., Subject]:
@@ -153,13 +155,21 @@ class TableRows(TableHandle):
             How many rows.
         """
         from ducklake_spark.engine import rows as row_changes
+        from ducklake_spark.engine.plain_changes import change
+        from ducklake_spark.sql.execute.plain_changes import plain_change
         from ducklake_spark.write.rowlevel.deletes import require_condition
 
         if condition is None:
             return self.truncate()
         require_condition(condition, f'the delete from table "{self._name}"')
-        named = _called(alias)
-        return self._statement(lambda tx, table: row_changes.delete(self._scope, tx, table, condition, named))
+        named, plain = _called(alias), plain_change(condition, None, alias)
+
+        def run(tx: Transaction, table: TableDef) -> int:
+            known = None if plain is None else plain.of(table)
+            count = None if known is None else change(self._scope, tx, table, known)
+            return row_changes.delete(self._scope, tx, table, condition, named) if count is None else count
+
+        return self._statement(run)
 
     @speaking_for(_about("update of"))
     def update(
@@ -184,14 +194,22 @@ class TableRows(TableHandle):
             How many rows.
         """
         from ducklake_spark.engine import rows as row_changes
+        from ducklake_spark.engine.plain_changes import change
+        from ducklake_spark.sql.execute.plain_changes import plain_change
         from ducklake_spark.write.rowlevel.deletes import require_condition, require_values
 
         require_values(assignments, f'the update of table "{self._name}"')
         require_condition(condition, f'the update of table "{self._name}"')
-        named = _called(alias)
-        return self._statement(
-            lambda tx, table: row_changes.update(self._scope, tx, table, assignments, condition, named)
-        )
+        named, plain = _called(alias), plain_change(condition, assignments, alias)
+
+        def run(tx: Transaction, table: TableDef) -> int:
+            known = None if plain is None else plain.of(table)
+            count = None if known is None else change(self._scope, tx, table, known)
+            if count is not None:
+                return count
+            return row_changes.update(self._scope, tx, table, assignments, condition, named)
+
+        return self._statement(run)
 
     def merge(
         self, source: RowSource | Table | str, on: str | Column, *, merge_schema: bool = False

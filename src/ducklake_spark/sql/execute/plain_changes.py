@@ -144,33 +144,49 @@ def plain_statement(text: str, dialect: str, node: nodes.Node) -> PlainStatement
     """The statement, if by its text alone it may be plain."""
     if not isinstance(node, (nodes.Update, nodes.Delete)) or node.source is not None or node.ctes is not None:
         return None
-    # Spark and sqlglot might differ about backslashes, double quotes and variables.
-    if "\\" in text or "${" in text or (dialect == "spark" and '"' in text):
-        return None
 
-    def tree(piece: Piece) -> exp.Expr:
-        return parse_query_text(text[piece.start : piece.stop], dialect)
+    def source(piece: Piece) -> str:
+        return text[piece.start : piece.stop]
 
-    try:
-        condition = None if node.where is None else tree(node.where)
-        values: dict[str, exp.Expr] | None = None
-        if isinstance(node, nodes.Update):
-            values = {}
-            for assignment in node.assignments:
-                if len(assignment.path) != 1 or assignment.value is None:
-                    return None
-                values[assignment.path[0]] = tree(assignment.value)
-            if len(set(map(fold, values))) < len(node.assignments):
-                return None
-        elif condition is None:
+    where = None if node.where is None else source(node.where)
+    if isinstance(node, nodes.Delete):
+        return None if where is None else plain_change(where, None, node.alias, dialect)
+    values: dict[str, Any] = {}
+    for assignment in node.assignments:
+        if len(assignment.path) != 1 or assignment.value is None or assignment.path[0] in values:
             return None
+        values[assignment.path[0]] = source(assignment.value)
+    return plain_change(where, values, node.alias, dialect)
+
+
+def plain_change(
+    condition: Any, values: Mapping[str, Any] | None, alias: str | None, dialect: str = "spark"
+) -> PlainStatement | None:
+    """A delete, or with values an update, if by its texts alone it may be plain."""
+    texts = [*({} if values is None else values).values(), *([] if condition is None else [condition])]
+    if not all(isinstance(text, str) and _is_the_same_everywhere(text, dialect) for text in texts):
+        return None
+    if values is not None and len(set(map(fold, values))) < len(values):
+        return None
+    try:
+        test = None if condition is None else parse_query_text(condition, dialect)
+        made = (
+            None
+            if values is None
+            else {name: parse_query_text(text, dialect) for name, text in values.items()}
+        )
     except InvalidInputError:
         return None
-    if condition is not None and not all(type(part) in _IN_CONDITIONS for part in condition.walk()):
+    if test is not None and not all(type(part) in _IN_CONDITIONS for part in test.walk()):
         return None
-    if not all(type(part) in _IN_VALUES for tree in (values or {}).values() for part in tree.walk()):
+    if not all(type(part) in _IN_VALUES for tree in (made or {}).values() for part in tree.walk()):
         return None
-    return PlainStatement(node.alias, condition, values)
+    return PlainStatement(alias or "", test, made)
+
+
+def _is_the_same_everywhere(text: str, dialect: str) -> bool:
+    """Spark and sqlglot might differ about backslashes, double quotes and variables."""
+    return not ("\\" in text or "${" in text or (dialect == "spark" and '"' in text))
 
 
 _IN_VALUES = (exp.Null, exp.Boolean, exp.Literal, exp.Neg, exp.Cast, exp.DataType)
