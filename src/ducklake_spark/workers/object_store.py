@@ -42,8 +42,9 @@ _FINAL = (
     *("HTTP status 403", "Unable to load lib"),
 )
 """Words of stores whose answer does not change."""
-_UNREACHABLE = ("curlCode: 6,", "curlCode: 7,")
-"""What Arrow says, after some ten seconds of attempts, of a host without an address, and of one without a server."""
+_UNREACHABLE = ("curlCode: 6,", "curlCode: 7,", "curlCode: 35,", "curlCode: 60,")
+"""What Arrow says, after some ten seconds of attempts, of a host without an address, of one without a server, and of
+a server without TLS, or with a certificate that nobody vouches for."""
 _JOB = "job-"
 _ATTEMPTS = 5
 """How often a transfer is tried; Arrow's client tries each request several times, too."""
