@@ -93,7 +93,7 @@ def main() -> None:
                 lake["t"].insert(part.selectExpr("id", "CAST(id % 10 AS INT) AS k", "id * 0.5 AS v"))
         files = lake.list_files("t").count()
         print(f"{given.rows} rows in {files} files; median of {given.times} turns, goal {GOAL}")
-        print(f"{'':12}{'lake.table':>22}{'spark.sql':>22}{'ratio':>14}{'lake.sql':>22}{'ratio':>14}")
+        print(f"{'':12}{'lake.table':>22}{'spark.sql':>22}{'ratio':>18}{'lake.sql':>22}{'ratio':>18}")
         for name, ways in works(lake, given.rows).items():
             wall: dict[str, list[float]] = {way: [] for way in ways}
             work: dict[str, list[float]] = {way: [] for way in ways}
@@ -110,7 +110,7 @@ def main() -> None:
                 line += f"{f'{seconds[way][0] * 1000:.1f} ms, cpu {seconds[way][1] * 1000:.1f}':>22}"
                 if way != "lake.table":
                     ratios = [a / b for a, b in zip(seconds[way], seconds["lake.table"], strict=True)]
-                    line += f"{f'{ratios[0]:.2f}, cpu {ratios[1]:.2f}':>14}"
+                    line += f"{f'{ratios[0]:.2f}, cpu {ratios[1]:.2f}':>18}"
             print(line, flush=True)
         lake.close()
     spark.stop()
