@@ -279,8 +279,8 @@ class Access:
                 if attempt == _ATTEMPTS or _is_final(error):
                     raise StoreError(path, self._said(path, error)) from None
                 time.sleep(_WAIT * 2**attempt)
-            except ImportError as error:
-                raise StoreError(path, str(error)) from None
+            except (ImportError, ValueError) as error:  # ValueError: settings that do not go together
+                raise StoreError(path, self._said(path, error)) from None
 
     def _said(self, path: str, error: BaseException) -> str:
         text = " ".join(str(error).split())
