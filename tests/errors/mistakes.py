@@ -160,6 +160,7 @@ wrong('attach: before the first snapshot', SnapshotNotFoundError, '1999', lambda
 wrong('attach: other data path', InvalidInputError, 'elsewhere|override_data_path', lambda w: ducklake_spark.attach(w.uri, data_path='/elsewhere'))
 wrong('attach: override without path', InvalidInputError, 'override_data_path', lambda w: ducklake_spark.attach(w.uri, override_data_path=True))
 wrong('attach: no lake, read-only', NotADuckLakeError, 'nothing.sqlite', lambda w: ducklake_spark.attach(f'ducklake:sqlite:{w.folder}/nothing.sqlite', read_only=True))
+wrong('attach: a bucket with one slash', InvalidInputError, 's3:/bucket|s3://BUCKET', lambda w: ducklake_spark.attach(f'ducklake:sqlite:{w.folder}/new.sqlite', data_path='s3:/bucket/x'))
 wrong('attach: no data path', InvalidInputError, 'data_path', lambda w: ducklake_spark.attach(f'ducklake:sqlite:{w.folder}/new.sqlite'))
 wrong('attach: no server', CatalogConnectionError, '127.0.0.1|password=***', attach('ducklake:postgres:host=127.0.0.1 port=1 password=a dbname=x'))
 wrong('attach: a folder that is missing', CatalogConnectionError, 'missing', attach('ducklake:sqlite:/missing/folder/x.sqlite', data_path='/tmp'))

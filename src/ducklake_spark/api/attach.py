@@ -39,7 +39,7 @@ from ducklake_spark.format.versions import FORMAT_1_0, FORMATS, OLD_VERSIONS, La
 from ducklake_spark.spark.object_stores import access, access_by, check_options
 from ducklake_spark.spark.session import session_or_local
 from ducklake_spark.storage import require_writable
-from ducklake_spark.workers.object_store import StoreError
+from ducklake_spark.workers.object_store import StoreError, is_unfinished
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -372,6 +372,12 @@ def _given_path(data_path: Any) -> str | None:
     if not path.strip() or "\0" in path:
         raise InvalidInputError(
             f"data_path takes the path of a folder or bucket for the data files, not {path!r}."
+        )
+    if is_unfinished(path):
+        scheme = path.partition(":")[0]
+        raise InvalidInputError(
+            f'The data_path "{path}" begins like that of a store and names none. Write {scheme}://BUCKET/FOLDER, or '
+            f'"./{path}" for a folder of this name on this machine.'
         )
     return normalize_data_path(path)
 

@@ -78,6 +78,18 @@ def is_remote(path: str) -> bool:
     return found is not None and found["scheme"].lower() != "file"
 
 
+def is_unfinished(path: str) -> bool:
+    """Whether a path begins like one of a store, and names no bucket: as a path of this machine nobody means it.
+
+    >>> [is_unfinished(path) for path in ("s3:/b/x", "s3://", "s3://b", "hdfs:///x", "c:/x", "a:b")]
+    [True, True, False, False, False, False]
+    """
+    scheme, colon, _ = path.partition(":")
+    family = _FAMILIES.get(scheme.lower()) if colon else None
+    found = _URL.match(path)
+    return family is not None and (found is None or not (found["host"] or family == "hdfs"))
+
+
 def family_of(path: str) -> str:
     """Which kind of store a path is in: `s3`, `gs`, `azure`, `hdfs`, or its scheme."""
     found = _URL.match(path)
