@@ -95,8 +95,8 @@ def page(request: Request) -> Response:
 
 def _entries(store: Store, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
     made = [(row, changes_map(parse_changes(row[3]))) for row in rows]
-    ids = (value for _, changes in made for values in changes.values() for value in values)
-    names = inventory.names(store, (int(value) for value in ids if value.isdecimal()))
+    shown = (value for _, changes in made for values in changes.values() for value in values[:_NAMES])
+    names = inventory.names(store, (int(value) for value in shown if value.isdecimal()))
     return [
         Entry(
             int(row[0]),
