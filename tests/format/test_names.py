@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from ducklake_spark import InvalidInputError
 from ducklake_spark.errors import CatalogError
 from ducklake_spark.format.changes import ChangeSet, changes_map, format_changes, parse_changes
-from ducklake_spark.format.duckdb_sql import quote_if_needed
+from ducklake_spark.format.duckdb_sql import canonical_expression, quote_if_needed
 from ducklake_spark.format.names import split_name
 from ducklake_spark.format.objects import parse_quoted_list, quoted_list
 from ducklake_spark.format.types import fold, quote
@@ -32,6 +33,20 @@ def test_quoted_parts_are_split_again(parts: list[str]) -> None:
 @given(st.lists(names, min_size=1, max_size=3))
 def test_names_as_duckdb_prints_them_are_split_again(parts: list[str]) -> None:
     assert split_name(".".join(map(quote_if_needed, parts))) == tuple(parts)
+
+
+@given(names | st.text("aZ_09", min_size=1, max_size=4))
+def test_names_are_quoted_where_duckdb_quotes_them(name: str) -> None:
+    assert quote_if_needed(name) == canonical_expression(quote(name))
+
+
+def test_keywords_are_quoted_where_duckdb_quotes_them() -> None:
+    words = [
+        row[0] for row in duckdb.execute("SELECT DISTINCT keyword_name FROM duckdb_keywords()").fetchall()
+    ]
+    assert len(words) > 400
+    for word in (*words, *map(str.upper, words)):
+        assert quote_if_needed(word) == canonical_expression(quote(word))
 
 
 @given(st.text(max_size=12))

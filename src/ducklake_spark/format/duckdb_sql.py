@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from ducklake_spark.format.types import NESTED, DataType, duckdb_name, fold, par
 CATALOG_TOKEN = "{DUCKLAKE_CATALOG}"
 """Stands in a view's text where the lake's own name was."""
 _TOKEN_NAME = "ducklake_catalog_c6a1d0"
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _lock = threading.Lock()
 
@@ -456,14 +458,18 @@ def _macro_parameter(text: str) -> MacroParameter:
     return MacroParameter(name, parameter_type, value, parse_type(type_name).name)
 
 
-@functools.lru_cache(maxsize=4096)
 def quote_if_needed(name: str) -> str:
     """A name as DuckDB prints it: in quotes only when it must be.
 
     >>> quote_if_needed("t"), quote_if_needed("a b"), quote_if_needed("T")
     ('t', '"a b"', 'T')
     """
-    return canonical_expression(quote(name))
+    return name if _PLAIN_NAME.fullmatch(name) and name.lower() not in _keywords() else quote(name)
+
+
+@functools.cache
+def _keywords() -> frozenset[str]:
+    return frozenset(row[0] for row in _run("SELECT keyword_name FROM duckdb_keywords()"))
 
 
 def partition_texts(partitioning: Partitioning | None, columns: Sequence[ColumnDef]) -> list[str]:
