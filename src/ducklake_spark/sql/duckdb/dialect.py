@@ -12,6 +12,7 @@ from sqlglot import exp
 from sqlglot.expressions import apply_index_offset
 
 from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.format import duckdb_sql
 from ducklake_spark.sql.duckdb import aggregates as duckdb_aggregates
 from ducklake_spark.sql.duckdb import binder as duckdb_binder
 from ducklake_spark.sql.duckdb import formats as duckdb_formats
@@ -374,7 +375,18 @@ def _concat(node: exp.Expr, types: Types) -> exp.Expr:
 def _array_concat(node: exp.Expr, types: Types) -> exp.Expr:
     """`list_concat`, for which a NULL is an empty list."""
     made = exp.Concat(expressions=[node.this, *node.expressions])
-    return _concat(made, types)
+    return spark("coalesce(_1, array())", _concat(made, types))
+
+
+def _hex(node: exp.Expr, types: Types) -> exp.Expr:
+    if isinstance(types.of(node.this), (T.LongType, T.DecimalType)):  # which may be unsigned
+        raise InvalidInputError("Spark's hex() takes no numbers of more than 63 bits.")
+    return node
+
+
+def _version(_node: exp.Expr, _types: Types) -> exp.Expr:
+    """That of the DuckDB which is here, as its own `version()` says it."""
+    return exp.Literal.string(str(duckdb_sql.answers("SELECT version()")[0][0]))
 
 
 def _pipes(node: exp.Expr, types: Types) -> exp.Expr:
@@ -573,6 +585,9 @@ _RULES: Mapping[type, Rule] = {
     exp.StrToTime: duckdb_times.time_text,
     exp.DateDiff: duckdb_times.date_diff,
     exp.GenerateSeries: duckdb_times.series,
+    exp.CurrentVersion: _version,
+    exp.Hex: _hex,
+    exp.IsNan: _one("if(_1 IS NULL, NULL, isnan(_1))"),
     exp.IsInf: _one("abs(_1) = double('Infinity')"),
     exp.Extract: duckdb_times.extract,
     exp.DateTrunc: duckdb_times.trunc,
