@@ -85,7 +85,7 @@ def test_a_delete_file(
     harm(file)
     frame = lake.read("t")
     with pytest.raises(Exception, match=says) as raised:
-        frame.count()
+        frame.collect()
     assert "lake.main.t at snapshot 3" in str(raised.value) and file.name in str(raised.value)
 
 
@@ -105,7 +105,7 @@ def test_a_delete_file_of_nonsense(
     with lake.store.begin() as session:
         session.execute(f"UPDATE ducklake_delete_file SET file_size_bytes = {file.stat().st_size}")
     with pytest.raises(Exception, match=says) as raised:
-        lake.read("t").count()
+        lake.read("t").collect()
     assert "lake.main.t at snapshot" in str(raised.value) and file.name in str(raised.value)
 
 
@@ -121,12 +121,12 @@ def test_a_deletion_vector(make_lake: MakeLake, tmp_path: Path) -> None:
     file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     frame = lake.read("t")
     with pytest.raises(Exception, match="damaged") as raised:
-        frame.count()
+        frame.collect()
     assert file.name in str(raised.value)
     file.unlink()
     frame = lake.read("t")
     with pytest.raises(Exception, match="No such file") as raised:
-        frame.count()
+        frame.collect()
     assert "lake.main.t at snapshot 2" in str(raised.value) and file.name in str(raised.value)
 
 

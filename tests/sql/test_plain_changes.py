@@ -190,7 +190,7 @@ def test_changes_are_those_of_the_extension(
             oracle.execute(step)
         if done_by_us:
             oracle.detach()
-            with ducklake_spark.attach(location) as lake:
+            with ducklake_spark.attach(location, catalog=False) as lake:
                 for step in done_by_us:
                     lake.sql(step, dialect="duckdb")
             oracle.attach(location)

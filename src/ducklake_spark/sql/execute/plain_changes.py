@@ -163,7 +163,8 @@ def plain_change(
     condition: Any, values: Mapping[str, Any] | None, alias: str | None, dialect: str = "spark"
 ) -> PlainStatement | None:
     """A delete, or with values an update, if by its texts alone it may be plain."""
-    texts = [*({} if values is None else values).values(), *([] if condition is None else [condition])]
+    given = {} if values is None else values
+    texts = [*given, *given.values(), *([] if condition is None else [condition])]
     if not all(isinstance(text, str) and _is_the_same_everywhere(text, dialect) for text in texts):
         return None
     if values is not None and len(set(map(fold, values))) < len(values):
