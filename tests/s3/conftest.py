@@ -62,6 +62,8 @@ def spark(store: Store) -> Iterator[Any]:
         "spark.hadoop.fs.s3a.retry.throttle.interval": "50ms",
         "spark.hadoop.fs.s3a.retry.throttle.limit": "8",
         "spark.hadoop.fs.s3a.connection.establish.timeout": "5s",
+        "spark.hadoop.fs.s3a.connection.timeout": "10s",
+        "spark.hadoop.fs.s3a.connection.request.timeout": "10s",
     }
     builder = SparkSession.builder.master("local[2]")
     for key, value in settings.items():
