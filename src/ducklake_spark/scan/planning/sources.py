@@ -33,8 +33,23 @@ from ducklake_spark.scan.pruning.file_pruning import condition
 from ducklake_spark.spark.file_index import IndexedFile
 
 
+class WithDeletes:
+    """Files of which a scan leaves out rows."""
+
+    rows_deleted: DeletedRows | None
+    """What says which rows a scan leaves out; without it, it leaves out none."""
+
+    @property
+    def has_deletes(self) -> bool:
+        return self.rows_deleted is not None
+
+    def deleted(self, names: Sequence[str]) -> bytes:
+        assert self.rows_deleted is not None
+        return self.rows_deleted.bits(names)
+
+
 @dataclass(frozen=True)
-class GroupFiles:
+class GroupFiles(WithDeletes):
     """The files of a group for Spark, listed in the catalog with the query's filters."""
 
     store: Store
@@ -45,19 +60,10 @@ class GroupFiles:
     changes_rows: bool = False
     """Whether a transaction has deleted rows that the catalog does not know of."""
     rows_deleted: DeletedRows | None = None
-    """What says which rows a scan leaves out; without it, it leaves out none."""
 
     @property
     def title(self) -> str:
         return self.plan.title
-
-    @property
-    def has_deletes(self) -> bool:
-        return self.rows_deleted is not None
-
-    def deleted(self, names: Sequence[str]) -> bytes:
-        assert self.rows_deleted is not None
-        return self.rows_deleted.bits(names)
 
     @property
     def total(self) -> int:
@@ -167,7 +173,7 @@ class DeleteFiles:
 
 
 @dataclass(frozen=True)
-class FixedFiles:
+class FixedFiles(WithDeletes):
     """Files that a transaction wrote and the catalog does not know yet."""
 
     plan: ScanPlan
@@ -177,14 +183,6 @@ class FixedFiles:
     @property
     def title(self) -> str:
         return f"{self.plan.title} and the transaction"
-
-    @property
-    def has_deletes(self) -> bool:
-        return self.rows_deleted is not None
-
-    def deleted(self, names: Sequence[str]) -> bytes:
-        assert self.rows_deleted is not None
-        return self.rows_deleted.bits(names)
 
     @property
     def total(self) -> int:

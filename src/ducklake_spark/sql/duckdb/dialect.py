@@ -34,16 +34,16 @@ from ducklake_spark.sql.duckdb.functions import (
 from ducklake_spark.sql.duckdb.types import Types, is_integer
 
 Rule = Callable[[exp.Expr, Types], exp.Expr]
-PLACE = "ducklake_place"
+NODE_NUMBER = "ducklake_node_number"
 """The key under which a node's meta has its number, so that copies of it can be told."""
 
 
 class UntranslatedError(InvalidInputError):
-    """An expression that Spark's SQL lacks; `place` is its number, where the tree has numbers."""
+    """An expression that Spark's SQL lacks; `number` is its node's, where the tree has numbers."""
 
-    def __init__(self, message: str, place: int | None) -> None:
+    def __init__(self, message: str, number: int | None) -> None:
         super().__init__(message)
-        self.place = place
+        self.number = number
 
 
 def translate(
@@ -83,7 +83,7 @@ def translate(
         try:
             made = _translated(node, types)
         except InvalidInputError as error:
-            raise UntranslatedError(str(error), node.meta.get(PLACE)) from None
+            raise UntranslatedError(str(error), node.meta.get(NODE_NUMBER)) from None
         if is_strict:
             _require_whole(node, made)
         if made is node:
@@ -114,17 +114,17 @@ def _require_whole(node: exp.Expr, made: exp.Expr) -> None:
     Raises:
         UntranslatedError: It is for DuckDB.
     """
-    place = node.meta.get(PLACE)
+    number = node.meta.get(NODE_NUMBER)
     if isinstance(made, exp.Anonymous) and not _is_known(node, made):
-        raise UntranslatedError(f"Spark has no function {made.name}.", place)
-    if made is not node and place is not None:
+        raise UntranslatedError(f"Spark has no function {made.name}.", number)
+    if made is not node and number is not None:
         for text in made.find_all(exp.Literal):
             if text.is_string and text.name.startswith(_LIMITED):
-                raise UntranslatedError(text.name, place)
+                raise UntranslatedError(text.name, number)
 
 
 def _is_known(node: exp.Expr, made: exp.Anonymous) -> bool:
-    if node.meta.get(PLACE) is None:
+    if node.meta.get(NODE_NUMBER) is None:
         return True  # none of the user's
     name = made.name.lower()
     is_as_before = isinstance(node, exp.Anonymous) and node.name.lower() == name

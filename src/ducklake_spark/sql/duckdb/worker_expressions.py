@@ -22,7 +22,7 @@ from ducklake_spark.format.types import fold
 from ducklake_spark.scan.projection.types import TypeChoices
 from ducklake_spark.sql.duckdb import binder
 from ducklake_spark.sql.duckdb.dialect import (
-    PLACE,
+    NODE_NUMBER,
     SAME,
     WORKERS,
     UntranslatedError,
@@ -123,9 +123,9 @@ def translated(
         InvalidInputError: Neither Spark nor functions of the workers can answer it.
     """
     plain = plain_calls(tree.copy())
-    for place, node in enumerate(plain.walk()):
+    for number, node in enumerate(plain.walk()):
         if not _is_aggregate(node):  # Spark has it, or DuckDB answers the whole query
-            node.meta[PLACE] = place
+            node.meta[NODE_NUMBER] = number
     binder.annotate(plain, schemas, declared)
     forced = frozenset(_calls(plain)) if every_call else frozenset()
     while True:
@@ -133,9 +133,9 @@ def translated(
         try:
             return translate(made, schemas, declared, is_strict=True), parts
         except UntranslatedError as error:
-            if error.place is None or error.place in forced:
+            if error.number is None or error.number in forced:
                 raise
-            forced |= {error.place}
+            forced |= {error.number}
 
 
 def _calls(tree: exp.Expr) -> Iterator[int]:
@@ -143,7 +143,7 @@ def _calls(tree: exp.Expr) -> Iterator[int]:
         if isinstance(node, (*_ENDS, exp.Connector, exp.Exists, exp.PropertyEQ, exp.Kwarg, exp.Dot)):
             continue
         if not _is_aggregate(node) and not isinstance(node.parent, (*_ROWS, exp.Window)):
-            yield int(node.meta[PLACE])
+            yield int(node.meta[NODE_NUMBER])
 
 
 def separate(
@@ -174,7 +174,7 @@ def separate(
     }
     tops: dict[int, exp.Expr] = {}
     for node in list(tree.walk()):
-        if id(node) in odd or node.meta.get(PLACE) in forced or is_other(node):
+        if id(node) in odd or node.meta.get(NODE_NUMBER) in forced or is_other(node):
             top = _top(node, types, forced, odd)
             tops[id(top)] = top
     outer = [node for node in tops.values() if not any(id(each) in tops for each in _ancestors(node))]
@@ -265,7 +265,7 @@ def _top(node: exp.Expr, types: Mapping[int, str], forced: frozenset[int], odd: 
     top = child = node
     while child.parent is not None and not isinstance(child.parent, _ENDS):
         child = child.parent
-        if isinstance(child, _WHOLE) or is_other(child) or child.meta.get(PLACE) in forced:
+        if isinstance(child, _WHOLE) or is_other(child) or child.meta.get(NODE_NUMBER) in forced:
             top = child
     while isinstance(top.parent, exp.Expr) and not isinstance(top.parent, _ENDS):
         if id(top) in types and not _ODD.search(types[id(top)]) and id(top) not in odd:

@@ -77,7 +77,7 @@ class Answered {
                 && !((TableChange.UpdateColumnNullability) made[i]).nullable();
         }
         if (!requires) return null;
-        if (!EarlyRule.isExplained()) ((LakeCatalog) on.catalog()).alterTable(on.identifier(), made);
+        if (!Plans.isExplained()) ((LakeCatalog) on.catalog()).alterTable(on.identifier(), made);
         return nothing();
     }
 
@@ -113,7 +113,7 @@ class Answered {
         scala.Option provider = (scala.Option) Changes.asked(plan, "provider");
         if (provider != null && !provider.isEmpty()) properties.put("provider", provider.get());
         else properties.remove("provider");
-        if (EarlyRule.isExplained()) return nothing();
+        if (Plans.isExplained()) return nothing();
         Identifier name = as.identifier();
         if (Boolean.TRUE.equals(Changes.asked(plan, "ifNotExists")) && catalog.tableExists(name)) return nothing();
         catalog.createTable(name, table.columns(), table.partitioning(), properties);

@@ -145,21 +145,15 @@ class EarlyRule extends Rule {
             facts.put("ifNotExists", Changes.asked(plan, "allowExisting"));
             facts.put("orReplace", Changes.asked(plan, "replace"));
         }
-        if (!isExplained()) named.catalog.lake().ask(drops ? "dropView" : "createView", facts);
+        if (!Plans.isExplained()) named.catalog.lake().ask(drops ? "dropView" : "createView", facts);
         return local(Plans.NOTHING, Plans.NOTHING);
     }
     private LogicalPlan altered(LogicalPlan plan, Named named) {
         Map facts = Facts.of(named.ident, plan instanceof AlterViewAs
             ? new Object[] {"text", ((AlterViewAs) plan).originalText()}
             : new Object[] {"newName", strings(((RenameTable) plan).newName())});
-        if (!isExplained()) named.catalog.lake().ask(plan instanceof AlterViewAs ? "alterView" : "renameView", facts);
+        if (!Plans.isExplained()) named.catalog.lake().ask(plan instanceof AlterViewAs ? "alterView" : "renameView", facts);
         return local(Plans.NOTHING, Plans.NOTHING);
-    }
-    static boolean isExplained() {
-        StackTraceElement[] calls = new Throwable().getStackTrace();
-        for (int i = 0; i < calls.length; i++)
-            if (calls[i].getClassName().endsWith(".ExplainCommand")) return true;
-        return false;
     }
     private static Object option(Object value) { return ((scala.Option) value).isEmpty() ? null : ((scala.Option) value).get(); }
     private static LogicalPlan local(Object output, Object rows) {

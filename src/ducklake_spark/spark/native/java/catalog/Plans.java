@@ -28,6 +28,16 @@ class Plans {
         DataSourceV2Relation found = (DataSourceV2Relation) plan;
         return found.table() instanceof LakeTable ? found : null;
     }
+    /** Whether a person asked for the plan: Spark explains every query that it runs, for its own records. */
+    static boolean isExplained() {
+        StackTraceElement[] calls = new Throwable().getStackTrace();
+        for (int i = 0; i < calls.length; i++) {
+            String caller = calls[i].getClassName();
+            if (caller.endsWith(".SQLExecution$")) return false;
+            if (caller.endsWith(".ExplainCommand") || caller.endsWith(".PythonSQLUtils$")) return true;
+        }
+        return false;
+    }
     /** A case class with one of its values replaced. */
     static Object with(scala.Product value, int place, Object replacement) {
         Object[] values = new Object[value.productArity()];

@@ -31,7 +31,7 @@ class ReadRule extends Rule {
     public TreeNode apply(TreeNode plan) {
         LogicalPlan read = ducklake.statistics.Aggregates.in((LogicalPlan) ((LogicalPlan) plan).transformDown(this.reads));
         Kept kept = new Kept(read);
-        if (kept.any() && Kept.isExplained()) kept.list();
+        if (kept.any() && Plans.isExplained()) kept.list();
         return read;
     }
 }
@@ -41,16 +41,6 @@ class Kept {
     private static final Object MANY = new Object();
     private final java.util.Map filters = new java.util.IdentityHashMap();
 
-    /** Whether a person asked for the plan: Spark explains every query that it runs, for its own records. */
-    static boolean isExplained() {
-        StackTraceElement[] calls = new Throwable().getStackTrace();
-        for (int i = 0; i < calls.length; i++) {
-            String caller = calls[i].getClassName();
-            if (caller.endsWith(".SQLExecution$")) return false;
-            if (caller.endsWith(".ExplainCommand") || caller.endsWith(".PythonSQLUtils$")) return true;
-        }
-        return false;
-    }
     Kept(LogicalPlan plan) { find(plan, null); }
     boolean any() { return !this.filters.isEmpty(); }
     void list() {
