@@ -20,7 +20,7 @@ OR_NONE   = || [ $$? -eq 5 ]
 .DEFAULT_GOAL := help
 S3_JARS := build/s3-jars
 
-.PHONY: bench-anywhere venv-oldest try-airflow try-dbt s3-jars test-s3 browser lock release test-fast test-docs docs-release docs-serve bench-add-files bench-duckdb bench-first bench-maintenance bench-native bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 test-duckdb2-quick lint format types docs bench-catalog bench-commits clean
+.PHONY: bench-anywhere venv-oldest try-airflow try-dbt s3-jars test-s3 browser lock release test-fast test-docs docs-release docs-serve bench-add-files bench-duckdb bench-first bench-growth bench-maintenance bench-native bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 test-duckdb2-quick lint format types docs bench-catalog bench-commits clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -149,6 +149,9 @@ bench-maintenance: venv java ## Measure compaction; smaller: ARGS='--rows 600000
 
 bench-native: venv java ## Measure tables through spark.sql beside lake.table; smaller: ARGS='--rows 200000 --parts 20 --times 5'
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/native.py $(ARGS)
+
+bench-growth: venv java ## Measure what steps cost as files, snapshots and tables grow; smaller: ARGS='--sizes 1,10 --times 3'
+	@$(call SPARK_ENV,$(VENV)) $(BIN)/python benchmarks/growth.py $(ARGS)
 
 # The newest PySpark for which both Delta and Iceberg have jars (benchmarks/peers/jars.py), in an environment of its own.
 $(PEERS)/.stamp: pyproject.toml requirements-dev.lock

@@ -30,7 +30,7 @@ COMMAND = "command"
 """What was run last, among the figures."""
 WARM = 0.01
 """The scale of the rounds that warm up."""
-PICTURED = ("scan", "rows", "appends", "tpch", "files")
+PICTURED = ("scan", "rows", "appends", "tpch", "files", "wide", "nested", "stream", "compact")
 
 
 def main() -> None:
@@ -59,7 +59,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--scans", type=int, default=3, help="how often a scan is repeated within a round")
     parser.add_argument("--appends", type=int, default=60, help="appends of 500 rows in a round")
     parser.add_argument("--merges", type=int, default=20, help="merges of 3 %% in the group curve, up to 33")
-    parser.add_argument("--files", type=int, default=1000, help="files of the group files")
+    parser.add_argument(
+        "--files", type=int, default=1000, help="files of the group files; compact has twice as many"
+    )
+    parser.add_argument("--wide", type=int, default=50_000, help="rows of the group wide")
+    parser.add_argument("--batches", type=int, default=30, help="batches of the group stream, up to 60")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--memory", default="3g", help="of each driver")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "peers" / "results.json")
@@ -89,7 +93,7 @@ def measure(given: argparse.Namespace, work: Path, results: Results) -> None:
         bench.warming = True
         for number in range(given.warm):
             print(f"warming up, {number + 1} of {given.warm}", flush=True)
-            one_round(bench, given, Round(bench, small, -1 - number, 2, 5, 2, 50), given.only)
+            one_round(bench, given, Round(bench, small, -1 - number, 2, 5, 2, 50, 500, 3), given.only)
         bench.warming = False
         for number in range(given.rounds):
             print(f"round {number + 1} of {given.rounds}", flush=True)
@@ -97,7 +101,17 @@ def measure(given: argparse.Namespace, work: Path, results: Results) -> None:
             one_round(
                 bench,
                 given,
-                Round(bench, large, number, given.scans, given.appends, given.merges, given.files),
+                Round(
+                    bench,
+                    large,
+                    number,
+                    given.scans,
+                    given.appends,
+                    given.merges,
+                    given.files,
+                    given.wide,
+                    given.batches,
+                ),
                 some,
             )
     finally:

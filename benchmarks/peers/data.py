@@ -18,6 +18,18 @@ SCATTERED = "(l_partkey * 31 + l_suppkey) % 100"
 """One row in a hundred for each value, all over the table."""
 
 
+STREAMED = 60
+"""Small files for streams."""
+
+NESTED = """
+    SELECT l_orderkey AS id, l_orderkey % 100 AS kind, 0 AS mark,
+           {'quantity': sum(l_quantity)::DECIMAL(15,2), 'price': sum(l_extendedprice)::DECIMAL(15,2)} AS total,
+           list({'line': l_linenumber, 'part': l_partkey, 'price': l_extendedprice} ORDER BY l_linenumber) AS lines,
+           list(DISTINCT l_shipmode) AS modes, map_from_entries(list((l_linenumber, l_tax))) AS shares
+    FROM lineitem GROUP BY ALL ORDER BY id
+"""
+
+
 def made(folder: Path, scale: float) -> Path:
     """The folder with `lineitem/`, `changes.parquet` for a merge, and each table of TPC-H."""
     target = folder / f"tpch-{scale:g}"
@@ -72,6 +84,13 @@ def _make(work: Path, scale: float) -> None:
         connection.execute(
             f"COPY ({changed}) TO '{made / 'changes.parquet'}' (FORMAT parquet, COMPRESSION zstd)"
         )
+        connection.execute(
+            f"COPY ({NESTED}) TO '{made / 'nested.parquet'}' (FORMAT parquet, COMPRESSION zstd)"
+        )
+        (made / "stream").mkdir()
+        for number in range(STREAMED):
+            rows = f"SELECT * FROM lineitem LIMIT 500 OFFSET {number * 500}"
+            connection.execute(f"COPY ({rows}) TO '{made / 'stream' / str(number)}.parquet' (FORMAT parquet)")
     shutil.rmtree(work / "tpch.db", ignore_errors=True)
 
 

@@ -28,6 +28,9 @@ class Round:
     appends: int
     merges: int
     files: int
+    wide: int
+    """Rows of the wide table."""
+    batches: int
     lineitem: str = ""
     """The table of this round, once somebody asked for it."""
 
@@ -202,12 +205,107 @@ def files(given: Round) -> None:
     bench.everyone("drop", table, table_name=table)
 
 
+COLUMNS = 500
+WIDE = (
+    Row("wide-create", "create it"),
+    Row("wide-three", "sums of three of its columns", scan=True),
+    Row("wide-one", "one row, all columns", scan=True),
+    Row("wide-append", "append of 100 rows, each of five"),
+)
+
+
+def wide(given: Round) -> None:
+    bench, table = given.bench, f"wide_{given.name}"
+    create, three, one, append = WIDE
+    columns = ", ".join(
+        f"id * {number} AS c{number}" if number % 2 else f"concat('v', id % {number + 2}) AS c{number}"
+        for number in range(COLUMNS)
+    )
+    bench.measure(
+        create, "create", table, table_name=table, text=f"SELECT {columns} FROM range({given.wide}) r(id)"
+    )
+    given.query(three, table, f"SELECT sum(c1), sum(c251), sum(c{COLUMNS - 1}) FROM {{}}")
+    given.query(one, table, f"SELECT * FROM {{}} WHERE c1 = {given.wide // 2}")
+    for turn in range(5):
+        first = given.wide + turn * 100
+        text = f"SELECT {columns} FROM range({first}, {first + 100}) r(id)"
+        bench.measure(append, "insert", table, table_name=table, text=text)
+    bench.everyone("drop", table, table_name=table)
+
+
+NESTED = (
+    Row("nested-create", "create it"),
+    Row("nested-field", "fields of a struct", scan=True),
+    Row("nested-list", "a list and a map", scan=True),
+    Row("nested-delete", "delete 1 %, scattered"),
+    Row("nested-update", "update 1 %, scattered"),
+    Row("nested-after", "a list and a map, after that", scan=True),
+)
+
+
+def nested(given: Round) -> None:
+    bench, table = given.bench, f"nested_{given.name}"
+    create, field, listed, delete, update, after = NESTED
+    bench.everyone("source", view="rows_nested", path=str(given.data / "nested.parquet"))
+    bench.measure(create, "create", table, table_name=table, text="SELECT * FROM rows_nested")
+    lists = "SELECT count(*), sum(cardinality(shares)) FROM {} WHERE array_contains(modes, 'AIR')"
+    given.query(field, table, "SELECT sum(total.quantity), max(total.price) FROM {}")
+    given.query(listed, table, lists)
+    bench.measure(delete, "delete", table, table_name=table, condition="kind = 7")
+    bench.measure(
+        update, "update", table, table_name=table, condition="kind = 21", column="mark", value="mark + 1"
+    )
+    given.query(after, table, lists)
+    bench.everyone("drop", table, table_name=table)
+
+
+STREAM = (
+    Row("stream", "a stream of small files into a table, a batch for each"),
+    Row("stream-scan", "scan of what it left", scan=True),
+)
+
+
+def stream(given: Round) -> None:
+    bench, table = given.bench, f"streamed_{given.name}"
+    streamed, scanned = STREAM
+    folder = str(given.data / "stream")
+    bench.measure(streamed, "stream", table, table_name=table, folder=folder, batches=given.batches)
+    given.query(scanned, table, "SELECT count(*), sum(l_quantity), max(l_comment) FROM {}")
+    bench.everyone("drop", table, table_name=table)
+
+
+COMPACT = (
+    Row("small-scan", "three sums of many small files", scan=True),
+    Row("small-compact", "the compaction"),
+    Row("small-after", "three sums after it", scan=True),
+)
+
+
+def compact(given: Round) -> None:
+    bench, table = given.bench, f"small_{given.name}"
+    scanned, compacted, after = COMPACT
+    bench.everyone("source", view="rows_of_lineitem", path=str(given.data / "lineitem"))
+    bench.everyone("create_small", table, table_name=table, view="rows_of_lineitem", files=given.files * 2)
+    given.query(scanned, table, SUMS)
+    bench.measure(compacted, "compact", table, table_name=table)
+    given.query(after, table, SUMS)
+    bench.everyone("drop", table, table_name=table)
+
+
 GROUPS = {
     "scan": Group("Create and scan", (CREATE, *SCANS), scan),
     "rows": Group("Changes of rows", CHANGES, rows),
     "appends": Group("Small appends", APPENDS, appends),
     "tpch": Group("TPC-H", TPCH, tpch, "The 22 queries, one after the other."),
     "files": Group("Many files", FILES, files, "One for each value of a partition, of ten rows each."),
+    "wide": Group(f"A table of {COLUMNS} columns", WIDE, wide),
+    "nested": Group(
+        "Structs, lists and maps", NESTED, nested, "An order with its lines as a list, in a row."
+    ),
+    "stream": Group(
+        "Streaming", STREAM, stream, "Spark's stream of Parquet files as source, all files at once."
+    ),
+    "compact": Group("Compaction of small files", COMPACT, compact),
     "curve": Group(
         "Twenty merges",
         CURVE,

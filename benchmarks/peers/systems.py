@@ -57,6 +57,17 @@ class System:
     def create_partitioned(self, table_name: str, text: str, by: str) -> None:
         raise NotImplementedError
 
+    def create_small(self, table_name: str, view: str, files: int) -> None:
+        """A table of the rows of a view in so many files."""
+        raise NotImplementedError
+
+    def insert(self, table_name: str, text: str) -> None:
+        raise NotImplementedError
+
+    def stream(self, table_name: str, folder: str, batches: int) -> None:
+        """Files of a folder into a new table, a batch for each of the first of them."""
+        raise Unsupported("it has no streams")
+
     def query(self, text: str, tables: list[str]) -> list[list[str]]:
         """A query that names tables, each in braces."""
         raise NotImplementedError
@@ -73,7 +84,9 @@ class System:
     def delete(self, table_name: str, condition: str) -> None:
         raise Unsupported("it has no deletes")
 
-    def update(self, table_name: str, condition: str) -> None:
+    def update(
+        self, table_name: str, condition: str, column: str = "l_quantity", value: str = CHANGED
+    ) -> None:
         raise Unsupported("it has no updates")
 
     def merge(self, table_name: str, source: str) -> None:
@@ -110,7 +123,8 @@ class SparkSystem(System):
     """What is done by `spark.sql`, alike for all formats."""
 
     using = ""
-    namespace = "default"
+    streamed = ""
+    """The format of its streams."""
 
     def settings(self) -> dict[str, str]:
         return {}
@@ -160,6 +174,20 @@ class SparkSystem(System):
     def create_partitioned(self, table_name: str, text: str, by: str) -> None:
         self.spark.sql(f"CREATE TABLE {table_name} {self.using} PARTITIONED BY ({by}) AS {text}")
 
+    def create_small(self, table_name: str, view: str, files: int) -> None:
+        self.create(table_name, f"SELECT /*+ REPARTITION({files}) */ * FROM {view}")
+
+    def insert(self, table_name: str, text: str) -> None:
+        self.spark.sql(f"INSERT INTO {table_name} {text}")
+
+    def stream(self, table_name: str, folder: str, batches: int) -> None:
+        files = f"{folder}/{{{','.join(map(str, range(batches)))}}}.parquet"
+        rows = self.spark.readStream.schema(self.spark.read.parquet(files).schema)
+        checkpoint = str(self.folder / f"{table_name}.checkpoint")
+        writer = rows.option("maxFilesPerTrigger", 1).parquet(files).writeStream.format(self.streamed)
+        writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        writer.toTable(table_name).awaitTermination()
+
     def query(self, text: str, tables: list[str]) -> list[list[str]]:
         return answer_of(self.spark.sql(text.format(**{name: name for name in tables})).collect())
 
@@ -204,8 +232,10 @@ class SparkRows(SparkSystem):
     def delete(self, table_name: str, condition: str) -> None:
         self.spark.sql(f"DELETE FROM {table_name} WHERE {condition}")
 
-    def update(self, table_name: str, condition: str) -> None:
-        self.spark.sql(f"UPDATE {table_name} SET l_quantity = {CHANGED} WHERE {condition}")
+    def update(
+        self, table_name: str, condition: str, column: str = "l_quantity", value: str = CHANGED
+    ) -> None:
+        self.spark.sql(f"UPDATE {table_name} SET {column} = {value} WHERE {condition}")
 
     def merge(self, table_name: str, source: str) -> None:
         on = " AND ".join(f"t.{key} = s.{key}" for key in KEYS)
@@ -225,6 +255,7 @@ class PlainParquet(SparkSystem):
 
     title = "plain Parquet"
     using = "USING parquet"
+    streamed = "parquet"
 
 
 class Delta(SparkRows):
@@ -232,6 +263,7 @@ class Delta(SparkRows):
 
     title = "Delta"
     using = "USING delta"
+    streamed = "delta"
 
     def jars(self) -> list[Path]:
         return jars.fetched("delta", self.jar_folder)
@@ -260,6 +292,7 @@ class Iceberg(SparkRows):
     """Iceberg in a Hadoop catalog: format 3 with deletion vectors, all row changes merge-on-read."""
 
     title = "Iceberg"
+    streamed = "iceberg"
 
     def jars(self) -> list[Path]:
         return jars.fetched("iceberg", self.jar_folder)
@@ -304,6 +337,12 @@ class OursBySql(SparkRows):
     """A lake in a DuckDB file as a catalog of the session."""
 
     title = "ours, spark.sql"
+    streamed = "ducklake"
+
+    def create_small(self, table_name: str, view: str, files: int) -> None:
+        self.lake.set_option("per_thread_output", True)
+        super().create_small(table_name, view, files)
+        self.lake.set_option("per_thread_output", False)
 
     def versions(self) -> dict[str, str]:
         import duckdb
@@ -352,6 +391,9 @@ class OursByTable(OursBySql):
     def create_partitioned(self, table_name: str, text: str, by: str) -> None:
         self.lake.create_table(table_name, self.spark.sql(text), partitioned_by=[by])
 
+    def insert(self, table_name: str, text: str) -> None:
+        self.lake[table_name].insert(self.spark.sql(text))
+
     def query(self, text: str, tables: list[str]) -> list[list[str]]:
         for name in tables:
             self.lake.table(name).createOrReplaceTempView(name)
@@ -378,8 +420,10 @@ class OursByTable(OursBySql):
     def delete(self, table_name: str, condition: str) -> None:
         self.lake[table_name].delete(condition)
 
-    def update(self, table_name: str, condition: str) -> None:
-        self.lake[table_name].update({"l_quantity": CHANGED}, condition)
+    def update(
+        self, table_name: str, condition: str, column: str = "l_quantity", value: str = CHANGED
+    ) -> None:
+        self.lake[table_name].update({column: value}, condition)
 
     def merge(self, table_name: str, source: str) -> None:
         on = " AND ".join(f"target.{key} = source.{key}" for key in KEYS)
@@ -426,6 +470,12 @@ class DuckDB(System):
         self.run(f"ALTER TABLE {table_name} SET PARTITIONED BY ({by})")
         self.run(f"INSERT INTO {table_name} {text}")
 
+    def create_small(self, table_name: str, view: str, files: int) -> None:
+        raise Unsupported("it would write them one by one")
+
+    def insert(self, table_name: str, text: str) -> None:
+        self.run(f"INSERT INTO {table_name} {text}")
+
     def query(self, text: str, tables: list[str]) -> list[list[str]]:
         return self.run(text.format(**{name: name for name in tables}))
 
@@ -444,8 +494,10 @@ class DuckDB(System):
     def delete(self, table_name: str, condition: str) -> None:
         self.run(f"DELETE FROM {table_name} WHERE {condition}")
 
-    def update(self, table_name: str, condition: str) -> None:
-        self.run(f"UPDATE {table_name} SET l_quantity = {CHANGED} WHERE {condition}")
+    def update(
+        self, table_name: str, condition: str, column: str = "l_quantity", value: str = CHANGED
+    ) -> None:
+        self.run(f"UPDATE {table_name} SET {column} = {value} WHERE {condition}")
 
     def merge(self, table_name: str, source: str) -> None:
         on = " AND ".join(f"t.{key} = s.{key}" for key in KEYS)
