@@ -14,7 +14,7 @@ from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError, shortened
 from ducklake_spark.spark.errors import Subject, speaking_for
 from ducklake_spark.write.local import frame_of_rows
-from ducklake_spark.write.rowlevel.deletes import require_condition, require_values
+from ducklake_spark.write.rowlevel.assignments import require_condition, require_values
 
 if TYPE_CHECKING:
     from ducklake_spark.api.row_sources import RowSource

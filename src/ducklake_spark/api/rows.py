@@ -111,7 +111,7 @@ class TableRows(TableHandle):
             How many rows were added.
         """
         from ducklake_spark.engine import rows as row_changes
-        from ducklake_spark.write.rowlevel.deletes import require_condition
+        from ducklake_spark.write.rowlevel.assignments import require_condition
 
         require_condition(where, f'the overwrite of table "{self._name}"')
         given = repeatable(rows)
@@ -157,7 +157,7 @@ class TableRows(TableHandle):
         from ducklake_spark.engine import rows as row_changes
         from ducklake_spark.engine.plain_changes import change
         from ducklake_spark.sql.execute.plain_changes import plain_change
-        from ducklake_spark.write.rowlevel.deletes import require_condition
+        from ducklake_spark.write.rowlevel.assignments import require_condition
 
         if condition is None:
             return self.truncate()
@@ -196,7 +196,7 @@ class TableRows(TableHandle):
         from ducklake_spark.engine import rows as row_changes
         from ducklake_spark.engine.plain_changes import change
         from ducklake_spark.sql.execute.plain_changes import plain_change
-        from ducklake_spark.write.rowlevel.deletes import require_condition, require_values
+        from ducklake_spark.write.rowlevel.assignments import require_condition, require_values
 
         require_values(assignments, f'the update of table "{self._name}"')
         require_condition(condition, f'the update of table "{self._name}"')

@@ -28,21 +28,18 @@ from ducklake_spark.spark.file_index import calls_are_folded
 from ducklake_spark.spark.writer import checkpointed, checkpointed_with, few_here, is_classic_frame
 from ducklake_spark.write.insert import arriving, rows_to_add
 from ducklake_spark.write.local import LocalRows
-from ducklake_spark.write.rowlevel.deletes import (
+from ducklake_spark.write.rowlevel.assignments import assigned_values, mentioned
+from ducklake_spark.write.rowlevel.deletes import LOCATOR, delete_here, delete_matching
+from ducklake_spark.write.rowlevel.jobs import side_by_side
+from ducklake_spark.write.rowlevel.matching import Key, Keys, SourceNumbers, facts_of, keys_of, known
+from ducklake_spark.write.rowlevel.updates import (
     HIDDEN,
-    LOCATOR,
     MOST_ROWS,
-    assigned_values,
-    delete_here,
-    delete_matching,
     evaluated,
     kept_row_id,
-    mentioned,
     versions_here,
     versions_to_add,
 )
-from ducklake_spark.write.rowlevel.jobs import side_by_side
-from ducklake_spark.write.rowlevel.matching import Key, Keys, SourceNumbers, facts_of, keys_of, known
 from ducklake_spark.write.schema import data_type_of
 from ducklake_spark.write.target import Added, Target, row_count
 

@@ -15,16 +15,10 @@ from ducklake_spark.format.objects import TableDef
 from ducklake_spark.write.insert import rows_to_add
 from ducklake_spark.write.merge_schema import merged, source_of
 from ducklake_spark.write.partitioning.overwrite import replaced, require_keys
-from ducklake_spark.write.rowlevel.deletes import (
-    HIDDEN,
-    LOCATOR,
-    changed_rows,
-    delete_matching,
-    evaluated,
-    mentioned,
-    replaced_versions,
-)
+from ducklake_spark.write.rowlevel.assignments import mentioned
+from ducklake_spark.write.rowlevel.deletes import LOCATOR, delete_matching
 from ducklake_spark.write.rowlevel.truncate import all_rows
+from ducklake_spark.write.rowlevel.updates import HIDDEN, changed_rows, evaluated, replaced_versions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -15,7 +15,7 @@ from ducklake_spark.format.compaction import Candidate
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.scan.projection.types import TypeChoices, user_type
-from ducklake_spark.write.rowlevel.deletes import require_condition
+from ducklake_spark.write.rowlevel.assignments import require_condition
 
 
 def in_partitions(scope: Scope, table: TableDef, files: Iterable[Candidate], where: Any) -> list[Candidate]:

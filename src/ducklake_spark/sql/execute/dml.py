@@ -21,7 +21,7 @@ from ducklake_spark.sql.execute.plain_changes import plain_statement
 from ducklake_spark.sql.execute.plain_values import plain_rows
 from ducklake_spark.sql.parser import nodes
 from ducklake_spark.sql.parser.nodes import Name, Piece
-from ducklake_spark.write.rowlevel.deletes import mentioned
+from ducklake_spark.write.rowlevel.assignments import mentioned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,8 +1,8 @@
-"""Changes of single rows: they are found by one Spark scan, and become delete files or deletes in the catalog.
+"""Deletes of single rows: they are found by one Spark scan, and become delete files or deletes in the catalog.
 
-Where they are few, their places come to the driver, with the new versions of those that change: one job, which
-neither shuffles nor starts Python workers. Of many, a worker gets all deleted positions of one data file, and nothing
-but counts comes back. Either way `DeleteEncoding` decides by the rules of the format what becomes of them.
+Where they are few, their places come to the driver: one job, which neither shuffles nor starts Python workers. Of
+many, a worker gets all deleted positions of one data file, and nothing but counts comes back. Either way
+`DeleteEncoding` decides by the rules of the format what becomes of them.
 """
 
 from __future__ import annotations
@@ -19,29 +19,24 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.store import Row
 from ducklake_spark.catalog.tables import LIVE
-from ducklake_spark.errors import ConflictError, InvalidInputError, shortened
-from ducklake_spark.format.columns import find, require_field_parent, resolve
+from ducklake_spark.errors import ConflictError
 from ducklake_spark.format.data import LOCAL_ROW_ID, DeleteFile, FileDeletes
 from ducklake_spark.format.duckdb_rows import first_row
 from ducklake_spark.format.edits import DeleteRows, TableEdit
 from ducklake_spark.format.encryption import key_of
-from ducklake_spark.format.names import split_name, ticked
-from ducklake_spark.format.objects import TableDef, is_local
-from ducklake_spark.format.types import fold
-from ducklake_spark.scan.projection.column import ROW_ID_NAME
-from ducklake_spark.scan.read import FILE_ID, INLINED_NAME, VIRTUAL_COLUMNS, hidden
-from ducklake_spark.spark.errors import is_of_spark, task_failure
+from ducklake_spark.format.objects import is_local
+from ducklake_spark.scan.read import FILE_ID, INLINED_NAME, hidden
+from ducklake_spark.spark.errors import task_failure
 from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
 from ducklake_spark.spark.writer import (
     checkpointed,
     default_parallelism,
     few_here,
-    is_cheap,
     is_classic_frame,
 )
 from ducklake_spark.workers.deletes import (
@@ -55,11 +50,7 @@ from ducklake_spark.workers.deletes import (
 )
 from ducklake_spark.workers.parquet_source import parquet
 from ducklake_spark.write.failures import explained, refused, unreachable
-from ducklake_spark.write.files import row_size
-from ducklake_spark.write.insert import arriving, rows_to_add
-from ducklake_spark.write.local import LocalRows
-from ducklake_spark.write.rowlevel.jobs import side_by_side
-from ducklake_spark.write.target import Added, Target, place_of
+from ducklake_spark.write.target import Target, place_of
 
 if TYPE_CHECKING:
     from ducklake_spark.format.deletion_vector import Positions
@@ -67,8 +58,6 @@ if TYPE_CHECKING:
 _POSITION = hidden("file_row_number")
 LOCATOR = (FILE_ID, INLINED_NAME, _POSITION)
 """What must be known of rows that are deleted."""
-HIDDEN = (*LOCATOR, hidden("rowid"))
-"""What must be known of rows that are changed."""
 
 MANY_FILES = 1000
 """In tables with more, only the files that are touched are looked up."""
@@ -78,13 +67,8 @@ _FILES_HERE = 32
 _THREADS = 4
 _MOST_BYTES = 128 << 20
 """Rows that come to this process take about so much at most: a task that finds more than its share of them stops."""
-MOST_ROWS = 122_880
-"""More new versions than these, a row group, are written by Spark's tasks."""
 _FEW = 1000
 _LOCATOR_BYTES = 24
-_LEAST_ROW_BYTES = 64
-_TEXT_BYTES = 6
-"""So many bytes a row takes here for each byte that it takes in a file."""
 _OPEN_BYTES, _SPLIT_BYTES = 4 << 20, 128 << 20
 
 
@@ -475,205 +459,3 @@ def inlined_delete_counts(target: Target) -> dict[int, int]:
         (target.tx.snapshot.snapshot_id,),
     )
     return {int(file_id): int(count) for file_id, count in rows}
-
-
-def changed_rows(frame: DataFrame, assignments: Mapping[str, Any], table: TableDef) -> DataFrame:
-    """The rows with new values, their row ids, and the columns of `HIDDEN`.
-
-    Args:
-        frame: The rows to change, with the virtual columns of `HIDDEN`.
-        assignments: New values by column, or by the path of a field.
-        table: The table.
-
-    Raises:
-        InvalidInputError: A column is assigned twice.
-        NotFoundError: There is no such column.
-    """
-    values = assigned_values(assignments, table)
-    row_id = kept_row_id(*(F.col(name) for name in HIDDEN))
-    # A name costs fewer calls to the JVM than a column.
-    selected = [
-        values[column.name].alias(column.name) if column.name in values else ticked(column.name)
-        for column in table.columns
-    ]
-    return frame.select(*selected, row_id.alias(ROW_ID_NAME), *HIDDEN)
-
-
-def evaluated(
-    target: Target, changed: DataFrame, others: tuple[str, ...] = (), *, with_joins: bool = False
-) -> LocalRows | DataFrame:
-    """Rows that are evaluated once, so that what is deleted and what is added cannot differ.
-
-    Few of them come to this process, by one job; many stay where they are.
-
-    Args:
-        target: The table.
-        changed: New values with row ids, and the columns of `HIDDEN`.
-        others: Columns behind those.
-        with_joins: Whether joins that the rows come from are cheap enough to be done twice, if there are too many rows.
-    """
-    if not is_classic_frame(changed):
-        return checkpointed(changed)
-    rows = arriving(target, changed, (*HIDDEN, *others))
-    width = max(_LEAST_ROW_BYTES, _TEXT_BYTES * (row_size(target) or 0))
-    few = min(MOST_ROWS, few_of_task(target, changed, width))
-    if is_cheap(changed, with_joins=with_joins):
-        here = rows.here(few)
-        return checkpointed(changed) if here is None else here
-    kept = checkpointed(changed)
-    here = arriving(target, kept, (*HIDDEN, *others)).here(few)
-    return kept if here is None else here
-
-
-def replaced_versions(
-    target: Target, changed: LocalRows | DataFrame, spark: SparkSession
-) -> tuple[list[Added], DeleteRows | None, int]:
-    """The changes that add new versions of rows and delete the old ones, and how many rows that are.
-
-    Args:
-        target: The table.
-        changed: What `evaluated` gave.
-        spark: The session.
-    """
-    if isinstance(changed, LocalRows):
-        change, count = delete_here(target, changed.table.select(LOCATOR), spark)
-        return versions_here(target, changed), change, count
-    rows = changed
-    added, (change, count) = side_by_side(
-        lambda: versions_to_add(target, rows), lambda: delete_matching(target, rows)
-    )
-    return added, change, count
-
-
-def versions_here(target: Target, rows: LocalRows) -> list[Added]:
-    """What `versions_to_add` says of rows that are here."""
-    names = [f"c{i}" for i in range(len(rows.fields))]
-    rows = LocalRows(rows.table.select(names), rows.fields)
-    edit = target.tx.edits.tables.get(target.table.table_id)
-    if edit is None or not (edit.files or edit.batches):
-        return [rows_to_add(target, rows)]
-    place = [name for name, _ in rows.fields].index(ROW_ID_NAME)
-    is_new = pc.is_null(rows.table.column(f"c{place}"))
-    fields = tuple((name, part) for i, (name, part) in enumerate(rows.fields) if i != place)
-    new = rows.table.filter(is_new).drop_columns([f"c{place}"])
-    new = new.rename_columns([f"c{i}" for i in range(len(fields))])
-    kept = LocalRows(rows.table.filter(pc.invert(is_new)), rows.fields)
-    return [
-        rows_to_add(target, kept),
-        rows_to_add(replace(target, has_row_ids=False), LocalRows(new, fields)),
-    ]
-
-
-def versions_to_add(target: Target, changed: DataFrame) -> list[Added]:
-    """The changes that add new versions of rows.
-
-    A row that this transaction inserted has no id yet, and so its new version is a new row as well: it goes into a
-    file without ids of its own, which gets some with the commit. The extension writes numbers that are no ids.
-
-    Args:
-        target: The table.
-        changed: What `evaluated` left where it was.
-    """
-    rows = changed.drop(*HIDDEN)
-    edit = target.tx.edits.tables.get(target.table.table_id)
-    if edit is None or not (edit.files or edit.batches):
-        return [rows_to_add(target, rows)]
-    kept = rows.where(F.col(ROW_ID_NAME).isNotNull())
-    new = rows.where(F.col(ROW_ID_NAME).isNull()).drop(ROW_ID_NAME)
-    return [rows_to_add(target, kept), rows_to_add(replace(target, has_row_ids=False), new)]
-
-
-def kept_row_id(file_id: Column, inlined_name: Column, _position: Column, row_id: Column) -> Column:
-    """The id that a new version of a row keeps; none if this transaction inserted the row.
-
-    Committed rows keep whatever they have: the extension leaves ids as high as those of uncommitted rows in files
-    whose rows were updated in the transaction that inserted them.
-    """
-    is_committed = (file_id >= 0) | inlined_name.isNotNull()
-    return F.when(is_committed | (row_id < F.lit(LOCAL_ROW_ID)), row_id)
-
-
-def mentioned(*parts: Any) -> tuple[str, ...]:
-    """The virtual columns that conditions and values may speak of, as far as their texts show."""
-    text = " ".join(map(str, parts)).lower()
-    return tuple(name for name in VIRTUAL_COLUMNS if name in text)
-
-
-def _column(name: str, prefix: str | None = None) -> Column:
-    return F.col(ticked(name) if prefix is None else f"{prefix}.{ticked(name)}")
-
-
-def _given(value: Any, name: str, table: TableDef) -> Column:
-    if isinstance(value, Column):
-        return value
-    try:
-        return F.expr(value) if isinstance(value, str) else F.lit(value)
-    except (AttributeError, TypeError, ValueError) as error:
-        if is_of_spark(error):
-            raise
-        raise InvalidInputError(
-            f'The value {shortened(repr(value), 60)} for column "{name}" of table "{table.name}" is neither SQL text '
-            "nor a Column nor a plain value that Spark knows."
-        ) from None
-
-
-def require_condition(condition: Any, what: str) -> None:
-    """Raises unless it is something that can be a condition.
-
-    Raises:
-        InvalidInputError: Names what it was given for.
-    """
-    if condition is not None and not isinstance(condition, (str, Column)):
-        raise InvalidInputError(f"The condition of {what} is SQL text or a Column, not {condition!r}.")
-
-
-def require_values(values: Any, what: str) -> None:
-    """Raises unless it is a dict of columns and values.
-
-    Raises:
-        InvalidInputError: Names what it was given for.
-    """
-    if not isinstance(values, Mapping):
-        raise InvalidInputError(
-            f"The values of {what} are a dict of columns and SQL, as {{'name': \"'Ada'\"}}, not "
-            f"{shortened(repr(values), 60)}."
-        )
-    if not values:
-        raise InvalidInputError(f"{what[0].upper()}{what[1:]} assigns no column.")
-
-
-def assigned_values(
-    assignments: Mapping[str, Any], table: TableDef, prefix: str | None = None
-) -> dict[str, Column]:
-    """The new values by column. A field of a struct is set inside of the column's present value.
-
-    Args:
-        assignments: By column, or by the path of a field, SQL text, a Column or a plain value that is no text.
-        table: The table.
-        prefix: The alias under which the present values are found.
-    """
-    values: dict[str, Column] = {}
-    whole: set[str] = set()
-    paths: set[tuple[str, ...]] = set()
-    for name, value in assignments.items():
-        if not isinstance(name, str):
-            raise InvalidInputError(
-                f'A column of table "{table.name}" has {name!r} for a name: it must be a text.'
-            )
-        path = (name,) if find(table.columns, name) is not None else split_name(name, "column")
-        node = resolve(table.columns, path, table.name)
-        top = resolve(table.columns, path[:1], table.name).name
-        folded = tuple(map(fold, path))
-        if folded in paths or top in whole or (len(path) == 1 and top in values):
-            raise InvalidInputError(f'The update of table "{table.name}" assigns column "{name}" twice.')
-        paths.add(folded)
-        given = _given(value, name, table)
-        if len(path) == 1:
-            whole.add(top)
-            values[top] = given
-            continue
-        if any(part in ("element", "key", "value") for part in folded[1:]) and node.type != "struct":
-            require_field_parent(table.columns, path, table.name)
-        current = values.get(top, _column(top, prefix))
-        values[top] = current.withField(".".join(ticked(part) for part in path[1:]), given)
-    return values
