@@ -105,8 +105,9 @@ def test_a_file_that_vanishes(kind: str, loss: str, tmp_path: Path) -> None:
         os.replace(path, tmp_path / "moved")
         if loss == "replaced":
             os.replace(tmp_path / "copy", path)
-        with pytest.raises(CatalogError, match="moved, deleted or replaced"):
-            lake.create_table("u", {"a": "int"})
+        for use in (lake.tables, lambda: lake.version, lambda: lake.create_table("u", {"a": "int"})):
+            with pytest.raises(CatalogError, match="moved, deleted or replaced"):
+                use()
         os.replace(tmp_path / "moved", path)
         lake.create_table("u", {"a": "int"})
         assert lake.tables() == ["main.t", "main.u"]

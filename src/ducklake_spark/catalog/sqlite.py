@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ..errors import CatalogConnectionError, CatalogError, InvalidInputError, NotADuckLakeError
-from .file_lock import FileHold, hold
+from .file_lock import FileHold, hold, identity
 from .location import SQLITE_HEADER, Location
 from .pool import PooledStore, WriteSession, values_sql
 from .store import Failure, Query, Row
@@ -117,9 +117,7 @@ class SQLiteStore(PooledStore[sqlite3.Connection]):
         self._looking = threading.Lock()
 
     def _connect(self) -> sqlite3.Connection:
-        with self._looking:
-            if self._hold is None:
-                self._check_file()
+        self._require_file()
         connection = sqlite3.connect(
             f"file:{quote(self._path)}?mode={self._mode}",
             uri=True,
@@ -132,6 +130,20 @@ class SQLiteStore(PooledStore[sqlite3.Connection]):
         connection.create_function("ducklake_micros", 1, micros, deterministic=True)
         connection.create_function("ducklake_now", 0, _now)
         return connection
+
+    def _require_file(self) -> None:
+        """Makes sure that the file is the one that was opened: SQLite itself looks only when it writes."""
+        with self._looking:
+            if self._hold is None:
+                self._check_file()
+            elif self._hold.identity != identity(self._path):
+                raise self._moved()
+
+    def _moved(self) -> CatalogConnectionError:
+        return CatalogConnectionError(
+            f"The file of the catalog {self.display} was moved, deleted or replaced while it was open. Put it back, "
+            "or close the lake and attach it again."
+        )
 
     def _check_file(self) -> None:
         folder = os.path.dirname(self._path)
@@ -173,18 +185,17 @@ class SQLiteStore(PooledStore[sqlite3.Connection]):
         if getattr(error, "sqlite_errorcode", None) == _NOTADB:
             return CatalogConnectionError(f"The file of the catalog {self.display} is not a SQLite database.")
         if getattr(error, "sqlite_errorcode", None) == _READONLY_DBMOVED:
-            return CatalogConnectionError(
-                f"The file of the catalog {self.display} was moved, deleted or replaced while it was open. Put it "
-                "back, or close the lake and attach it again."
-            )
+            return self._moved()
         return super().translated(error)
 
     def _fetch(self, connection: sqlite3.Connection, queries: Sequence[Query]) -> list[list[Row]]:
+        self._require_file()
         return [
             connection.execute(sql, [_value(value) for value in params]).fetchall() for sql, params in queries
         ]
 
     def _session(self, connection: sqlite3.Connection) -> SQLiteSession:
+        self._require_file()
         try:
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
