@@ -54,6 +54,26 @@ assert session._expected is None
 lake.sql("UPDATE t SET a = 6 + 1 WHERE a = 1")
 assert len(launched) == 2, "there is a session"
 print(sorted(row.a for row in lake.sql("SELECT * FROM t").collect()))
+
+# A session that its owner stops: what needs none goes on, and is not said to have failed when it was committed.
+with lake.transaction():
+    lake["t"].insert([(3,)])
+    lake.spark.stop()
+lake.sql("INSERT INTO t VALUES (4)")
+with lake.transaction():
+    lake.sql("DELETE FROM t WHERE a = 7")
+assert lake["t"].insert([(5,)]) == 1
+assert lake.version == 10, lake.version
+try:
+    lake.table("t")
+except ducklake_spark.SparkUnavailableError as error:
+    assert "was stopped" in str(error)
+else:
+    raise AssertionError("there was a session")
+lake.close()
+with ducklake_spark.attach("ducklake:m.ducklake") as lake:
+    [(name, *_)] = lake._scope.store.query("SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = 1")
+    print(sorted(a for a, in lake._scope.store.query(f"SELECT a FROM {name} WHERE end_snapshot IS NULL")))
 """
 
 
@@ -67,4 +87,6 @@ def test_a_jvm_is_started_once_and_only_if_needed(tmp_path: Path) -> None:
         text=True,
         timeout=300,
     )
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", "[2, 7]\n"), done.stderr[-3000:]
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "[2, 7]\n[2, 3, 4, 5]\n"), done.stderr[
+        -3000:
+    ]

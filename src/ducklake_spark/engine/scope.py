@@ -6,6 +6,7 @@ nowhere else.
 
 from __future__ import annotations
 
+import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from weakref import WeakSet, WeakValueDictionary
 
 from ducklake_spark.catalog import ddl
 from ducklake_spark.catalog.indexes import ensure_indexes
@@ -33,6 +35,7 @@ from ducklake_spark.errors import (
     ConflictError,
     InvalidInputError,
     ReadOnlyError,
+    SparkUnavailableError,
     TransactionError,
 )
 from ducklake_spark.format.changes import changes_map, parse_changes
@@ -42,7 +45,7 @@ from ducklake_spark.format.options import Options
 from ducklake_spark.format.rows import CommitInfo
 from ducklake_spark.format.types import fold
 from ducklake_spark.spark import interrupts, object_stores
-from ducklake_spark.spark.session import expected, session_or_local
+from ducklake_spark.spark.session import expected, is_stopped, session_or_local
 from ducklake_spark.workers.object_store import Access, is_remote
 
 if TYPE_CHECKING:
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DEFAULT_SCHEMA = "main"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,9 @@ class LakeConfig:
     """Settings for the store of the data path; secrets among them."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _ThreadState:
-    """What belongs to one thread: its transaction, and what goes back with it."""
+    """What belongs to one thread: its transaction, and what goes back with it. It ends with the thread."""
 
     transaction: Transaction | None = None
     undo: list[Callable[[], object]] = field(default_factory=list)
@@ -110,8 +114,8 @@ class Scope:
         self._parent = parent
         self._closed = False
         self._local = threading.local()
-        self._marked: dict[str, _ThreadState] = {}
-        self._begun: set[int] = set()
+        self._marked: WeakValueDictionary[str, _ThreadState] = WeakValueDictionary()
+        self._begun: WeakSet[_ThreadState] = WeakSet()
         self._prepared: SparkSession | None = None
         """The session that can reach the store of the data path."""
 
@@ -125,6 +129,11 @@ class Scope:
         """The session in which data is read and written; made when it is first needed."""
         if self._parent is not None:
             return self._parent.spark
+        if self.session is not None and is_stopped(self.session):
+            raise SparkUnavailableError(
+                f'The Spark session of the lake "{self.name}" was stopped. Close the lake, and attach it again with a '
+                "session that runs."
+            )
         self.session = session_or_local(self.session)
         if is_remote(self.config.data_path) and self._prepared is not self.session:
             self._prepared = self.session
@@ -271,12 +280,13 @@ class Scope:
         """The transaction of this thread is over."""
         state = self._state
         state.transaction, state.only_reads = None, False
-        self._begun.discard(id(state))
+        self._begun.discard(state)
         if state.token:
             self._marked.pop(state.token, None)
             state.token = ""
             if self.on_mark is not None and not self.is_closed:
-                self.on_mark("")
+                with _said_only("Spark does not know that a transaction is over"):
+                    self.on_mark("")
 
     def new_transaction(self) -> Transaction:
         """A new transaction at the newest snapshot; one round trip."""
@@ -371,16 +381,20 @@ class Scope:
             committed = transaction.commit()
             wrote = bool(transaction.written)
             if wrote:
-                transaction.tidy()  # now the files belong to the lake, whatever ends this statement
-        if wrote:
-            ensure_indexes(self.store)
+                with _said_only("files that were not needed are left"):
+                    transaction.tidy()  # now the files belong to the lake, whatever ends this statement
         if committed is not None:
             self.last_committed = committed
+        if wrote:
+            with _said_only("the catalog gets no indexes"):
+                ensure_indexes(self.store)
         flushed = [i for i, edit in transaction.edits.tables.items() if edit.flushed and edit.now]
         if flushed:
-            drop_superseded(self.store, flushed)
+            with _said_only("empty tables of inlined rows are left"):
+                drop_superseded(self.store, flushed)
         if committed is not None and self.on_commit is not None:
-            self.on_commit(transaction)
+            with _said_only("tables that Spark has cached may be of an older snapshot"):
+                self.on_commit(transaction)
 
     # Transactions of several statements.
 
@@ -396,8 +410,12 @@ class Scope:
         transaction = self.new_transaction()
         transaction.info = info
         self._run_in(transaction, in_block=False)
-        self._begun.add(id(self._state))
-        self.mark()
+        self._begun.add(self._state)
+        try:
+            self.mark()
+        except BaseException:  # what comes next would join a transaction that nobody ends
+            self._ended()
+            raise
 
     def begin_read_only(self) -> None:
         """BEGIN READ ONLY: one snapshot is read until the end, and nothing can be changed."""
@@ -527,6 +545,15 @@ class HasScope(Protocol):
 def scope_of(handle: HasScope) -> Scope:
     """The scope of a handle, for modules of this package."""
     return handle._scope  # noqa: SLF001  # the one door
+
+
+@contextmanager
+def _said_only(what: str) -> Iterator[None]:
+    """For what comes after a commit: an error there would be taken for one of the commit, and all be done again."""
+    try:
+        yield
+    except Exception as error:
+        _log.warning("The commit is done, but %s: %s", what, error)
 
 
 @contextmanager

@@ -45,6 +45,14 @@ def session_or_local(spark: SparkSession | None) -> SparkSession:
     return found
 
 
+def is_stopped(spark: SparkSession) -> bool:
+    """Whether nothing can be run in a session any more."""
+    context: Any = getattr(spark, "_sc", None)
+    if context is not None:
+        return context._jsc is None
+    return bool(getattr(spark, "is_stopped", False))
+
+
 def start(
     settings: Mapping[str, str] | None = None, waiting: AbstractContextManager[Any] | None = None
 ) -> SparkSession:

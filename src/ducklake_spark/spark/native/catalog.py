@@ -16,6 +16,7 @@ from ducklake_spark.spark.errors import catalogs
 from ducklake_spark.spark.file_index import FIELD_IDS, RELATIONS, prepare
 from ducklake_spark.spark.native.callbacks import ERROR, Answers, start_callbacks
 from ducklake_spark.spark.native.compile import Unit, load
+from ducklake_spark.spark.session import is_stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,6 +126,8 @@ def _active(spark: SparkSession) -> Iterator[None]:
 
 def mark_transaction(spark: SparkSession, name: str, token: str) -> None:
     """Lets what Spark asks for this thread carry the token of its transaction; an empty one is none."""
+    if is_stopped(spark):  # nothing will ask any more
+        return
     spark.sparkContext.setLocalProperty(_TRANSACTION + name, token or None)  # type: ignore[arg-type]  # None unsets
 
 
