@@ -130,6 +130,35 @@ def test_conflicts_are_errors_of_ours_in_transactions_and_retried_outside(native
     assert native.rows(f"SELECT * FROM {name}") == [(1, 6)]
 
 
+@pytest.mark.parametrize("job", ["flush_inlined_data", "merge_adjacent_files"])
+def test_rows_that_others_move_do_not_come_back(native: NativeLake, job: str) -> None:
+    """What a transaction deleted is known by its place: one that cannot be committed must not read on either."""
+    is_inlined = job == "flush_inlined_data"
+    name = native.table("moves", "a INT, b INT", (1, 1), (2, 2))
+    if not is_inlined:
+        native.lake["moves"].flush_inlined_data()
+        native.lake["moves"].insert([(3, 3)])
+        native.lake["moves"].flush_inlined_data()
+
+    def move() -> None:
+        in_thread(lambda: native.sql(f"CALL nat.system.{job}('moves')").collect())
+
+    with native.lake.transaction():
+        native.sql(f"INSERT INTO {name} VALUES (9, 9)")
+        before = native.rows(f"SELECT * FROM {name}")
+        move()
+        assert native.rows(f"SELECT * FROM {name}") == before  # rows that are only added bear it
+    native.lake["moves"].insert([(5, 5)])
+    if not is_inlined:
+        native.lake["moves"].flush_inlined_data()
+    with pytest.raises(ConflictError, match="run it again"), native.lake.transaction():
+        native.sql(f"UPDATE {name} SET b = 10 WHERE a = {5 if is_inlined else 1}")
+        move()
+        native.rows(f"SELECT * FROM {name}")
+        pytest.fail("the old row was read beside the new one")
+    assert (1, 1) in native.rows(f"SELECT * FROM {name}")
+
+
 def test_a_statement_that_is_run_again_reads_its_subqueries_again(native: NativeLake) -> None:
     name = native.table("again", "a INT", (0,))
     barrier = threading.Barrier(3)

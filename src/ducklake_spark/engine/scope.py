@@ -346,8 +346,8 @@ class Scope:
         self._run_in(transaction, in_block=True)
         try:
             with _discarding(transaction), self._undoing():
-                result = run(transaction)
                 try:
+                    result = run(transaction)
                     self._commit(transaction)
                 except ConflictError as conflict:
                     raise CommitConflict(conflict) from conflict

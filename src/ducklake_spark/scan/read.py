@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.store import Store
-from ducklake_spark.errors import CatalogError, DuckLakeError, InvalidInputError, did_you_mean
+from ducklake_spark.errors import CatalogError, ConflictError, DuckLakeError, InvalidInputError, did_you_mean
 from ducklake_spark.format.column_mapping import ColumnMapping
 from ducklake_spark.format.columns import ColumnDef
 from ducklake_spark.format.data import LOCAL_ROW_ID
@@ -175,6 +175,7 @@ def read_table(
                 raise
         else:
             if not _was_flushed(store, plan):
+                _require_in_place(store, plan, pending)
                 return frame
     raise DuckLakeError(
         f"The lake {lake.name} was changed {_ATTEMPTS} times while {plan.title} was read. Try again."
@@ -186,6 +187,27 @@ def _was_flushed(store: Store, plan: ScanPlan) -> bool:
     if not plan.inlined:
         return False
     return has_moved(store, plan.table.table_id, plan.newest_snapshot)
+
+
+def _require_in_place(store: Store, plan: ScanPlan, pending: Pending | None) -> None:
+    """What a transaction deleted is known by where it was: others may have moved it since the transaction began.
+
+    Its commit would not be possible then, but its own reads before would show such rows as if it had not deleted them.
+    """
+    since = plan.snapshot.snapshot_id
+    if pending is None or pending.emptied or plan.newest_snapshot <= since:
+        return
+    if pending.deleted_inlined:
+        is_moved = has_moved(store, plan.table.table_id, since)
+    elif pending.has_deletes or pending.dropped_files:
+        is_moved = has_moved(store, plan.table.table_id, since, in_files_only=True)
+    else:
+        return
+    if is_moved:
+        raise ConflictError(
+            f'Transaction conflict: rows of table "{plan.table.name}" that this transaction deletes were moved by a '
+            "flush or a compaction after it began. Nothing was written; run it again on the new snapshot."
+        )
 
 
 def _require_readable(spark: SparkSession, plan: ScanPlan) -> None:

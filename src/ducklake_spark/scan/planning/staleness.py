@@ -10,7 +10,9 @@ from ducklake_spark.errors import CatalogError
 from ducklake_spark.format.changes import parse_changes
 
 
-def has_moved(store: Store, table_id: int, since: int, *, by_deletes: bool = False) -> bool:
+def has_moved(
+    store: Store, table_id: int, since: int, *, by_deletes: bool = False, in_files_only: bool = False
+) -> bool:
     """Whether rows that older snapshots see may have gone from the catalog to a file, or from one file to another.
 
     Args:
@@ -18,6 +20,7 @@ def has_moved(store: Store, table_id: int, since: int, *, by_deletes: bool = Fal
         table_id: The table.
         since: The newest snapshot before one looked.
         by_deletes: Whether deletes matter too: they replace delete files.
+        in_files_only: Whether one only wants to know of rows that were in files.
     """
     rows = store.query(
         "SELECT s.snapshot_id, c.changes_made FROM ducklake_snapshot s LEFT JOIN ducklake_snapshot_changes c "
@@ -31,8 +34,9 @@ def has_moved(store: Store, table_id: int, since: int, *, by_deletes: bool = Fal
             changes = parse_changes(text)
         except CatalogError:
             return True
-        moved = changes.inline_flushes | changes.merge_adjacents
-        moved |= changes.rewrite_deletes | changes.compacted_tables
+        moved = changes.merge_adjacents | changes.rewrite_deletes | changes.compacted_tables
+        if not in_files_only:
+            moved |= changes.inline_flushes
         if by_deletes:
             moved |= changes.deleted_from_tables | changes.inlined_deletes
         if table_id in moved:
