@@ -10,10 +10,9 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 import ducklake_spark
-from ducklake_spark.api import format_options
 from ducklake_spark.api.configure import _shown
 from ducklake_spark.cli.app import app
-from ducklake_spark.engine import lakes
+from ducklake_spark.engine import format_options, lakes
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError
 

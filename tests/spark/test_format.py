@@ -15,6 +15,7 @@ from ducklake_spark.errors import (
     NotADuckLakeError,
     NotFoundError,
     SnapshotNotFoundError,
+    TransactionError,
 )
 from tests.interop.oracle import Oracle
 
@@ -209,6 +210,24 @@ def test_mistakes_of_writes_are_named(lake: Lake, mode: str, options: dict[str, 
     with pytest.raises(InvalidInputError, match=message):
         writer(rows(lake, (1, "a")), mode, **options).save("lake.t")
     assert lake.version == 3
+
+
+def test_reads_and_writes_are_parts_of_the_transaction(lake: Lake, uri: str) -> None:
+    before = lake.version
+    with lake.transaction():
+        writer(rows(lake, (3, "in")), "append").save("lake.t")
+        lake.sql("DELETE FROM t WHERE id = 1")
+        assert [row for row in read(lake) if row[0] < 10] == [(2, "b"), (3, "in")]
+        assert lake.version == before
+    assert lake.version == before + 1
+    with pytest.raises(ZeroDivisionError), lake.transaction():
+        writer(rows(lake, (4, "out")), "overwrite").save("lake.t")
+        _ = 1 / 0
+    assert lake.version == before + 1
+    aside = ducklake_spark.attach(uri, spark=lake.spark, name="aside", catalog=False)
+    with aside.transaction(), pytest.raises(TransactionError, match="cannot tell whose statements"):
+        writer(rows(lake, (5, "out")), "append").save("aside.t")
+    aside.close()
 
 
 def test_write_can_create_a_lake(lake: Lake, tmp_path: Path) -> None:

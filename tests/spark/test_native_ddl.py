@@ -141,6 +141,8 @@ MISTAKES = {
     "CREATE TABLE nat.main.bad (a INT) LOCATION '/tmp/x'": "LOCATION",
     "CREATE TABLE nat.main.bad (a INT) TBLPROPERTIES ('nothing' = '1')": "nothing",
     "CREATE TABLE nat.main.bad (a INT) PARTITIONED BY (truncate(4, a))": "does not partition by truncate",
+    "CREATE TABLE nat.main.bad (a ARRAY<STRING COLLATE UTF8_LCASE>)": "no collations",
+    "ALTER TABLE nat.main.mis ADD COLUMN b STRING COLLATE UTF8_LCASE": "no collations",
     "ALTER TABLE nat.main.mis ADD COLUMN b INT FIRST": "comes last",
     "ALTER TABLE nat.main.mis ALTER COLUMN a TYPE STRING": "only promotions",
     "ALTER TABLE nat.main.mis RENAME TO other.mis": "stays in its schema",
@@ -171,6 +173,10 @@ def test_spark_catalog(native: NativeLake) -> None:
     assert "nat" in [each.name for each in catalog.listCatalogs()]
     catalog.setCurrentCatalog("nat")
     assert catalog.currentDatabase() == "main"
+    assert "abs" in [each.name for each in catalog.listFunctions()]
+    assert catalog.functionExists("abs") and not catalog.functionExists("nothing")
+    with pytest.raises(AnalysisException, match="UNRESOLVED_ROUTINE"):
+        native.sql("SELECT nothing(1)")
     catalog.setCurrentCatalog("spark_catalog")
     native.spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from ducklake_spark import ClosedError, SnapshotNotFoundError
+from ducklake_spark import ClosedError, InvalidInputError, SnapshotNotFoundError
 from ducklake_spark.scan.planning.sources import GroupFiles
 from tests.interop.oracle import Oracle
 from tests.spark.conftest import NativeLake
@@ -111,6 +111,29 @@ def test_time_travel(native: NativeLake) -> None:
         native.sql(f"SELECT * FROM {name} VERSION AS OF 99999")
     with pytest.raises(AnalysisException):
         native.sql(f"INSERT INTO {name} VERSION AS OF {version} VALUES (1)")
+
+
+def test_change_feeds_are_read_by_options(native: NativeLake) -> None:
+    name = native.table("fed", "a INT", (1,), (2,))
+    start = native.lake.version
+    native.lake["fed"].delete("a = 1")
+
+    def reader(**options: Any) -> Any:
+        return native.spark.read.options(readChangeFeed="true", startingVersion=start, **options)
+
+    assert native.rows(reader().table(name)) == native.rows(native.lake.table_changes("fed", start))
+    options = f"'readChangeFeed' = 'true', 'startingVersion' = '{start}', 'endingVersion' = '{start}'"
+    inserts = f"SELECT f.a, f.change_type FROM {name} WITH ({options}) AS f"
+    assert native.rows(inserts) == [(1, "insert"), (2, "insert")]
+    for option, value, message in (
+        ("versionAsOf", start, "does not go with readChangeFeed"),
+        ("startingTimestamp", "2020-01-01", "not both"),
+        ("nothing", "1", 'no option "nothing"'),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            reader(**{option: value}).table(name)
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        reader().table("nat.main.unfed")
 
 
 def test_virtual_columns_are_metadata_columns(native: NativeLake, t: str) -> None:

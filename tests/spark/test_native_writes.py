@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
-from ducklake_spark import AmbiguousMergeError
+from ducklake_spark import AmbiguousMergeError, InvalidInputError
 from tests.interop.oracle import Oracle
 from tests.spark.conftest import NativeLake
 
@@ -166,12 +166,41 @@ def test_nested_fields_are_updated(native: NativeLake) -> None:
 
 
 def test_dynamic_overwrite(native: NativeLake, t: str) -> None:
+    flat = native.table("flat", "a INT", (1,), (2,))
     native.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     try:
         native.sql(f"INSERT OVERWRITE {t} SELECT 9, 'dyn', 1")
+        native.sql(f"INSERT OVERWRITE {flat} VALUES (3)")  # a table without partitions is replaced as a whole
     finally:
         native.spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
     assert native.rows(f"SELECT * FROM {t}") == [(3, "c", 2), (9, "dyn", 1)]
+    assert native.rows(f"SELECT * FROM {flat}") == [(3,)]
+
+
+def test_options_of_writers_are_passed_on(native: NativeLake, t: str) -> None:
+    """As with `format("ducklake")`: what is to be overwritten, and writes that are made once."""
+
+    def writer(mode: str, *row: Any, **options: str) -> Any:
+        frame = native.spark.createDataFrame([row], "a INT, b STRING, day INT")
+        return frame.write.mode(mode).options(**options)
+
+    writer("overwrite", 8, "rw", 1, replaceWhere="day = 1").saveAsTable(t)
+    assert native.rows(f"SELECT * FROM {t}") == [(3, "c", 2), (8, "rw", 1)]
+    writer("overwrite", 9, "dyn", 2, partitionOverwriteMode="dynamic").saveAsTable(t)
+    writer("overwrite", 7, "dyn", 1, partitionOverwriteMode="dynamic").insertInto(t)
+    assert native.rows(f"SELECT * FROM {t}") == [(7, "dyn", 1), (9, "dyn", 2)]
+    assert native.lake["t"].partitioned_by == ['"day"']
+    for number in ("1", "1", "0", "2"):
+        once = {"txnAppId": "job", "txnVersion": number}
+        writer("append", int(number), "once", 3, **once).saveAsTable(t)
+        writer("append", int(number), "never", 3, **once).insertInto(t)
+    assert native.rows(f"SELECT a, b FROM {t} WHERE day = 3") == [(1, "once"), (2, "once")]
+    writer("overwrite", 4, "new", 3, txnAppId="job", txnVersion="2").saveAsTable(t)
+    assert native.spark.table(t).count() == 4
+    with pytest.raises(InvalidInputError, match='belongs to mode "overwrite"'):
+        writer("append", 1, "x", 1, replaceWhere="day = 1").saveAsTable(t)
+    writer("overwrite", 4, "new", 3, replaceWhere="day = 1").saveAsTable("nat.main.made")
+    assert native.rows("TABLE nat.main.made") == [(4, "new", 3)]
 
 
 def test_dataframe_writers(native: NativeLake, t: str) -> None:

@@ -6,7 +6,8 @@ import itertools
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ducklake_spark.engine import lakes
@@ -24,8 +25,8 @@ from ducklake_spark.format.streaming import Offset
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from ducklake_spark.api.format_options import GivenOptions
     from ducklake_spark.api.lake import Lake
+    from ducklake_spark.engine.format_options import GivenOptions
     from ducklake_spark.engine.streaming.sink import TableSink
     from ducklake_spark.engine.streaming.source import TableStream
 
@@ -131,30 +132,26 @@ class LakeFormat:
 
     # Batches.
 
-    def _read(self, text: str) -> Any:
+    def _read(self, text: str, transactions: str) -> Any:
+        from ducklake_spark.engine import format_options
         from ducklake_spark.spark.file_index import java_frame
 
-        return java_frame(self._frame(json.loads(text)))
-
-    def _frame(self, given: Mapping[str, str]) -> DataFrame:
-        from ducklake_spark.api import format_options
-
-        options = format_options.reading(given)
+        options = format_options.reading(json.loads(text))
         lake, table = self._target(options)
+        with _in_transaction(lake, transactions):
+            return java_frame(self._frame(options, lake, table))
+
+    def _frame(self, options: GivenOptions, lake: Lake, table: tuple[str, ...]) -> DataFrame:
+        from ducklake_spark.engine import format_options
+
         if options.flag("readChangeFeed"):
-            start = options.number("startingVersion")
-            end = options.number("endingVersion")
-            return lake.table_changes(
-                table,
-                options.text("startingTimestamp") or "" if start is None else start,
-                options.text("endingTimestamp") if end is None else end,
-            )
+            return lake.table_changes(table, *format_options.feed_bounds(options))
         return lake.table(table, options.number("versionAsOf"), options.text("timestampAsOf"))
 
-    def _write(self, text: str, mode: str, rows: Any) -> Any:
+    def _write(self, text: str, mode: str, rows: Any, transactions: str) -> Any:
         from pyspark.sql import DataFrame
 
-        from ducklake_spark.api import format_options
+        from ducklake_spark.engine import format_options
         from ducklake_spark.spark.file_index import java_frame
         from ducklake_spark.spark.streams import session_of
 
@@ -165,13 +162,14 @@ class LakeFormat:
         keys = json.loads(
             {key.lower(): value for key, value in given.items()}.get("__partition_columns", "[]")
         )
-        write_frame(lake, table, frame, _BEHAVIOURS[mode], options, keys)
-        return java_frame(lake.table(table))
+        with _in_transaction(lake, transactions):
+            write_frame(lake, table, frame, _BEHAVIOURS[mode], options, keys)
+            return java_frame(lake.table(table))
 
     # Streams.
 
     def _stream_schema(self, text: str, schema: str | None) -> str:
-        from ducklake_spark.api import format_options
+        from ducklake_spark.engine import format_options
         from ducklake_spark.engine.streaming.source import StreamOptions, resolve, schema_of
 
         options, how = format_options.streaming(json.loads(text))
@@ -192,7 +190,7 @@ class LakeFormat:
         return made
 
     def _open_stream(self, text: str) -> str:
-        from ducklake_spark.api import format_options
+        from ducklake_spark.engine import format_options
         from ducklake_spark.engine.streaming.source import TableStream
 
         options, how = format_options.streaming(json.loads(text))
@@ -209,7 +207,7 @@ class LakeFormat:
         return json.dumps({"id": name, "title": _title(lake, table)})
 
     def _sink(self, text: str, keys: str, mode: str) -> tuple[TableSink, str]:
-        from ducklake_spark.api import format_options
+        from ducklake_spark.engine import format_options
         from ducklake_spark.engine.streaming.sink import TableSink
 
         options, how = format_options.sinking(json.loads(text), json.loads(keys), mode)
@@ -260,6 +258,21 @@ class LakeFormat:
         self._sink(text, keys, mode)[0].add(query, batch, from_sink(rows))
 
 
+@contextmanager
+def _in_transaction(lake: Lake, transactions: str) -> Iterator[None]:
+    """Runs a block in the place of the user's thread, with the transaction that it has begun.
+
+    Args:
+        lake: The lake.
+        transactions: Of the user's thread, by lake, as Spark knows them.
+    """
+    scope = scope_of(lake)
+    if scope.on_mark is None:  # Spark knows of no transactions of this lake
+        scope.require_none_begun('format("ducklake") cannot tell whose statements are its own here')
+    with scope.in_place_of(json.loads(transactions).get(lake.name, "")):
+        yield
+
+
 def _title(lake: Lake, table: Sequence[str]) -> str:
     return f"ducklake {'.'.join((lake.name, *table))}"
 
@@ -273,7 +286,7 @@ def write_frame(
     partitioned_by: Sequence[str] = (),
 ) -> None:
     """Writes a DataFrame as `df.write` says: into a table that is there, or as a new one."""
-    from ducklake_spark.api.format_options import write_options
+    from ducklake_spark.engine.format_options import write_options
     from ducklake_spark.engine.formats import write
 
     done = write(scope_of(lake), tuple(table), frame, write_options(options, mode, partitioned_by))

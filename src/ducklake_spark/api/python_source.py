@@ -24,9 +24,8 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from ducklake_spark.api import format_options
 from ducklake_spark.api.attach import attach
-from ducklake_spark.engine import feeds, lakes, tasks
+from ducklake_spark.engine import feeds, format_options, lakes, tasks
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError, SchemaChangedError
 from ducklake_spark.format.names import split_name
@@ -40,8 +39,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from ducklake_spark.api.format_options import GivenOptions
     from ducklake_spark.api.lake import Lake
+    from ducklake_spark.engine.format_options import GivenOptions
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _COMPARISONS = (

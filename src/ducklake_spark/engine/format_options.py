@@ -1,4 +1,4 @@
-"""The options of `format("ducklake")`: what each reader and writer takes, as values that are checked."""
+"""The options of Spark's readers and writers: what each of them takes, as values that are checked."""
 
 from __future__ import annotations
 
@@ -159,6 +159,15 @@ def reading(given: Mapping[str, str]) -> GivenOptions:
     return options
 
 
+def feed_bounds(options: GivenOptions) -> tuple[int | str, int | str | None]:
+    """Where the change feed of a read begins and ends, both included."""
+    start, end = options.number("startingVersion"), options.number("endingVersion")
+    return (
+        options.text("startingTimestamp") or "" if start is None else start,
+        options.text("endingTimestamp") if end is None else end,
+    )
+
+
 def writing(given: Mapping[str, str]) -> GivenOptions:
     """The options of `df.write`."""
     options = GivenOptions(given, _WRITE, "a write")
@@ -182,6 +191,15 @@ def write_options(options: GivenOptions, mode: str, partitioned_by: Sequence[str
         partitioned_by=tuple(partitioned_by),
         transaction=None if app is None or version is None else (app, version),
     )
+
+
+def of_catalog(given: Mapping[str, str], mode: str) -> WriteOptions:
+    """What a write by a table's name is to do: `saveAsTable`, `insertInto` and `writeTo` take options of others too."""
+    known = {name.lower() for name in _WRITE} - {*_WHERE, "overwriteschema"}
+    own = {name: value for name, value in given.items() if name.lower() in known}
+    made = write_options(writing(own), mode)
+    made.check()
+    return made
 
 
 # --- Streams. ---------------------------------------------------------------------------------------------------------

@@ -40,6 +40,11 @@ class WriteOptions:
     partitioned_by: tuple[str, ...] = ()
     transaction: tuple[str, int] | None = None
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether an overwrite leaves rows that were there."""
+        return self.where is not None or self.by_partition
+
     def check(self) -> None:
         """Raises InvalidInputError for options that contradict each other."""
         narrow = [
@@ -72,7 +77,7 @@ def write(scope: Scope, name: Name, frame: DataFrame, options: WriteOptions) -> 
         table = tx.table(schema, own)
         if table is not None and options.mode in ("ignore", "error"):
             return False
-        if table is not None and _is_done(tx, table.table_id, options):
+        if table is not None and is_done(tx, table.table_id, options):
             return True
         if table is None or options.overwrite_schema:
             specs = column_specs(frame.schema, own, not_null=(), defaults={})
@@ -93,15 +98,21 @@ def write(scope: Scope, name: Name, frame: DataFrame, options: WriteOptions) -> 
                 by_partition=options.by_partition,
                 merge_schema=options.merge_schema,
             )
-        if options.transaction is not None and tx.edits.makes_snapshot:
-            streams.mark_batch(tx, table.table_id, *options.transaction)
+        mark_done(tx, table.table_id, options)
         return True
 
     return scope.statement(run)
 
 
-def _is_done(tx: Transaction, table_id: int, options: WriteOptions) -> bool:
+def is_done(tx: Transaction, table_id: int, options: WriteOptions) -> bool:
+    """Whether a table took the numbered write already."""
     if options.transaction is None:
         return False
     name, number = options.transaction
     return streams.last_batch(tx, table_id, name) >= number
+
+
+def mark_done(tx: Transaction, table_id: int, options: WriteOptions) -> None:
+    """Lets the table remember the numbered write, if it wrote something."""
+    if options.transaction is not None and tx.edits.makes_snapshot:
+        streams.mark_batch(tx, table_id, *options.transaction)

@@ -197,6 +197,24 @@ def from_spark(data_type: spark_types.DataType) -> DataType:
     return Scalar(name)
 
 
+def require_no_collation(data_type: spark_types.DataType, column: str) -> None:
+    """Raises InvalidInputError for a column that Spark would compare by other rules than a lake can keep."""
+    if isinstance(data_type, spark_types.StringType) and data_type.collation != "UTF8_BINARY":
+        raise InvalidInputError(
+            f'The format has no collations: leave COLLATE {data_type.collation} out of column "{column}", and collate '
+            "in queries."
+        )
+    parts: list[spark_types.DataType] = []
+    if isinstance(data_type, spark_types.ArrayType):
+        parts = [data_type.elementType]
+    elif isinstance(data_type, spark_types.MapType):
+        parts = [data_type.keyType, data_type.valueType]
+    elif isinstance(data_type, spark_types.StructType):
+        parts = [part.dataType for part in data_type]
+    for part in parts:
+        require_no_collation(part, column)
+
+
 _FROM_SPARK = {
     "BooleanType": "boolean",
     "ByteType": "int8",

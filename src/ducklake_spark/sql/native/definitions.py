@@ -16,7 +16,7 @@ from ducklake_spark.errors import DependencyError, InvalidInputError
 from ducklake_spark.format.duckdb_sql import CATALOG_TOKEN, Expression, quote_if_needed
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.types import fold, parse_type, quote
-from ducklake_spark.scan.projection.types import choices_of, user_type
+from ducklake_spark.scan.projection.types import choices_of, require_no_collation, user_type
 from ducklake_spark.spark.native.callbacks import Refusal
 from ducklake_spark.sql.execute.queries import spark_sql
 from ducklake_spark.sql.native.loaded import LAKE_TYPE
@@ -141,6 +141,7 @@ class Definitions:
         choices = choices_of(self._lake.spark)
         columns = []
         for part in schema.fields:
+            require_no_collation(part.dataType, part.name)
             kept = (part.metadata or {}).get(LAKE_TYPE)
             is_same = kept is not None and user_type(parse_type(kept), choices) == part.dataType
             columns.append((part.name, kept if is_same else part.dataType))
@@ -322,10 +323,12 @@ def _column(path: Sequence[str]) -> str:
     return quote(path[0])
 
 
-def _spark_type(text: str) -> spark_types.DataType:
+def _spark_type(text: str, column: str) -> spark_types.DataType:
     from pyspark.sql.types import _parse_datatype_json_string  # what PySpark itself reads types with
 
-    return _parse_datatype_json_string(text)
+    made = _parse_datatype_json_string(text)
+    require_no_collation(made, column)
+    return made
 
 
 def _replaces_all(table: Table, changes: Sequence[Mapping[str, Any]]) -> bool:
@@ -350,7 +353,7 @@ def _replace_columns(table: Table, changes: Sequence[Mapping[str, Any]]) -> None
             _add_column(table, tuple(change["path"]), change)
     for name in kept:
         column, change = known[name], wanted[name]
-        kind = _spark_type(change["dataType"])
+        kind = _spark_type(change["dataType"], name)
         if user_type(column.data_type, choices_of(table.lake.spark)) != kind:
             table.set_type((column.name,), kind)
         if (column.comment or None) != change.get("comment"):
@@ -369,7 +372,7 @@ def _alter(table: Table, change: Mapping[str, Any]) -> None:
     elif kind == "RenameColumn":
         table.rename_column(path, change["newName"])
     elif kind == "UpdateColumnType":
-        table.set_type(path, _spark_type(change["newDataType"]))
+        table.set_type(path, _spark_type(change["newDataType"], ".".join(path)))
     elif kind == "UpdateColumnNullability":
         if change["nullable"]:
             table.drop_not_null(path)
@@ -407,7 +410,7 @@ def _add_column(table: Table, path: tuple[str, ...], change: Mapping[str, Any]) 
     text = change.get("defaultValue")
     table.add_column(
         path,
-        _spark_type(change["dataType"]),
+        _spark_type(change["dataType"], ".".join(path)),
         default=Expression(duckdb_expression(text, "spark")) if text else None,
         not_null=not change.get("isNullable", True),
     )

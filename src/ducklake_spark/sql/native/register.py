@@ -130,6 +130,7 @@ def answers_of(lake: Lake, *, knows_threads: bool) -> LakeAnswers:
             "hasFunction": functions.has,
             "function": functions.call,
             "changes": functions.changes,
+            "feed": functions.feed,
         },
         scope.in_place_of if knows_threads else of_no_thread,
     )

@@ -1,4 +1,4 @@
-"""Functions of a lake in FROM of Spark's own SQL, and its clause CHANGES: each a DataFrame of the lake."""
+"""Functions of a lake in FROM of Spark's own SQL, its clause CHANGES, and feeds: each a DataFrame of the lake."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from pyspark.sql import functions as F
 
 from ducklake_spark.catalog.inventory import oldest_snapshot
+from ducklake_spark.engine import format_options
 from ducklake_spark.engine.scope import scope_of
 from ducklake_spark.errors import InvalidInputError, NotFoundError, did_you_mean
 from ducklake_spark.format.names import ticked
@@ -109,6 +110,15 @@ class TableFunctions:
             "_commit_timestamp",
         )
         return java_frame(chosen)
+
+    def feed(self, facts: Facts, _: Any) -> Any:
+        """A table with the option `readChangeFeed`: what `format("ducklake")` gives with the same options."""
+        name = self._definitions.name(facts)
+        if name not in self._lake:
+            raise Refusal("NoSuchTable")
+        options = format_options.reading(facts["options"])
+        options.require_absent("path", "table", because="does not go with the name of a table")
+        return java_frame(self._lake.table_changes(name, *format_options.feed_bounds(options)))
 
     def _bounds(self, facts: Facts) -> tuple[int | datetime, int | datetime]:
         first: int | datetime = oldest_snapshot(scope_of(self._lake).store)

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyspark.sql.types as spark_types
 
 from ducklake_spark.catalog.transaction import Transaction
+from ducklake_spark.engine import format_options, formats
 from ducklake_spark.engine import rows as row_changes
+from ducklake_spark.engine.formats import WriteOptions
 from ducklake_spark.engine.merge import MergeClause, run_merge
 from ducklake_spark.engine.scope import Scope, scope_of
 from ducklake_spark.errors import InvalidInputError, NotFoundError
@@ -22,7 +24,7 @@ from ducklake_spark.sql.native.definitions import Definitions, Facts
 from ducklake_spark.sql.native.loaded import Loaded, LoadedTables
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
     from ducklake_spark.api.lake import Lake
 
@@ -75,23 +77,44 @@ class Writes:
         with self._lock:
             staged = self._staged.pop(facts["handle"], None)
         if staged is not None:
-            self._definitions.create_with(staged, frame)
+            self._create(staged, frame, facts["options"])
             return
         loaded = self._loaded.find(facts["handle"])
         command = facts.get("command")
         if command is not None:
-            self._command(loaded, command, objects, merges=_is_true(facts["options"], "mergeSchema"))
+            self._command(loaded, command, objects, facts["options"])
             return
         scope = scope_of(self._lake)
         if facts["truncate"]:
             self._run(loaded, lambda tx, table: row_changes.overwrite(scope, tx, table, frame))
         else:
-            merges = _is_true(facts["options"], "mergeSchema")
+            how = format_options.of_catalog(facts["options"], "append")
             self._run(
-                loaded, lambda tx, table: row_changes.insert(scope, tx, table, frame, merge_schema=merges)
+                loaded,
+                lambda tx, table: row_changes.insert(scope, tx, table, frame, merge_schema=how.merge_schema),
+                how,
             )
 
-    def _run(self, loaded: Loaded, run: Callable[[Transaction, TableDef], Any]) -> None:
+    def _create(self, staged: Facts, frame: DataFrame, options: Mapping[str, str]) -> None:
+        """A table with its rows; where an overwrite is to leave rows that were there, the table stays."""
+        replaces = staged["mode"] == "create or replace"
+        how = format_options.of_catalog(options, "overwrite" if replaces else "error")
+        scope, name = scope_of(self._lake), self._definitions.name(staged)
+        if how.is_narrow and name in self._lake:
+            formats.write(scope, name, frame, how)
+            return
+
+        def run(tx: Transaction) -> None:
+            known = self._lake[name].definition if name in self._lake else None
+            if known is None or not formats.is_done(tx, known.table_id, how):
+                self._definitions.create_with(staged, frame)
+                formats.mark_done(tx, self._lake[name].definition.table_id, how)
+
+        scope.statement(run)
+
+    def _run(
+        self, loaded: Loaded, run: Callable[[Transaction, TableDef], Any], how: WriteOptions | None = None
+    ) -> None:
         """Runs a statement on the table that was loaded, whatever it is called by now."""
         assert loaded.table is not None
         wanted = loaded.table
@@ -100,24 +123,29 @@ class Writes:
             table = tx.table_of(wanted.table_id)
             if table is None:
                 raise NotFoundError(f'The table "{wanted.name}" was dropped meanwhile.')
-            run(tx, table)
+            if how is None:
+                run(tx, table)
+            elif not formats.is_done(tx, table.table_id, how):
+                run(tx, table)
+                formats.mark_done(tx, table.table_id, how)
 
         scope_of(self._lake).statement(on_table)
 
     def _command(
-        self, loaded: Loaded, command: Mapping[str, Any], objects: Sequence[Any], *, merges: bool
+        self, loaded: Loaded, command: Mapping[str, Any], objects: Sequence[Any], options: Mapping[str, str]
     ) -> None:
         spark = self._lake.spark
         given = [objects[i] for i in range(len(objects))]
+        how = format_options.of_catalog(options, "overwrite")
 
         def run(tx: Transaction, table: TableDef) -> None:
             versions = loaded.tx.snapshot.snapshot_id, tx.snapshot.snapshot_id
             statement = Statement(spark, given[command["relation"]], *versions)
-            if merges:
+            if how.merge_schema:
                 table = row_changes.widened(tx, table, statement.frame(given[0]))
-            _Command(scope_of(self._lake), tx, table, statement, given).run(command)
+            _Command(scope_of(self._lake), tx, table, statement, given).run(command, how)
 
-        self._run(loaded, run)
+        self._run(loaded, run, how)
 
 
 class _Command:
@@ -129,14 +157,22 @@ class _Command:
         self._on = (scope, tx, table)
         self._statement, self._given = statement, given
 
-    def run(self, command: Mapping[str, Any]) -> None:
+    def run(self, command: Mapping[str, Any], how: WriteOptions) -> None:
         """Runs it."""
         rows = self._given[0]
         condition = self._column(command.get("condition"))
         known = self._statement.known
         kind = command["kind"]
-        if kind == "OverwritePartitionsDynamic":
-            row_changes.overwrite_partitions(*self._on, self._statement.frame(rows))
+        if kind == "OverwritePartitionsDynamic" or (kind == "OverwriteByExpression" and condition is None):
+            # A table without partitions is one: Spark comes this way with it when all overwrites are to be dynamic.
+            by_partition = how.by_partition or kind == "OverwritePartitionsDynamic"
+            row_changes.overwrite_frame(
+                *self._on,
+                self._statement.frame(rows),
+                how.where,
+                by_partition=by_partition,
+                merge_schema=False,
+            )
         elif kind == "OverwriteByExpression":
             row_changes.overwrite(*self._on, self._statement.frame(rows), condition, known)
         elif kind == "DeleteFromTable" and condition is None:
@@ -186,7 +222,3 @@ def _action(name: str) -> str:
     if name not in _ACTIONS:
         raise InvalidInputError(f"A merge into a lake has no {name}.")
     return _ACTIONS[name]
-
-
-def _is_true(options: Mapping[str, str], key: str) -> bool:
-    return any(name.lower() == key.lower() and value.lower() == "true" for name, value in options.items())

@@ -5,8 +5,10 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util$;
 import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
@@ -16,15 +18,17 @@ import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
 
 /** A lake as a catalog of Spark. Sessions make their own; all of one name are the lake that was attached last. */
-public class LakeCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
+public class LakeCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
     private String name;
 
     public LakeCatalog() {}
@@ -148,6 +152,14 @@ public class LakeCatalog implements StagingTableCatalog, SupportsNamespaces, Pro
         return new LakeProcedure(lake, lake.facts("procedure", Facts.of(ident)));
     }
     public Identifier[] listProcedures(String[] namespace) { return listed("listProcedures", namespace); }
+
+    // Functions of rows: a lake has none. Without the interface Spark refuses to list or look for any, its own too.
+
+    public Identifier[] listFunctions(String[] namespace) { return new Identifier[0]; }
+    public UnboundFunction loadFunction(Identifier ident) {
+        Platform.throwException(new NoSuchFunctionException(ident));
+        return null;
+    }
 }
 
 /** Changes of a table as plain values. */

@@ -20,8 +20,8 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 
 /**
- * Functions of a lake in FROM, for which Spark has no kind of catalog, and its clause CHANGES: in their place stands the
- * plan of the lake's DataFrame.
+ * Functions of a lake in FROM, for which Spark has no kind of catalog, its clause CHANGES, and tables that are read with the
+ * option readChangeFeed: in their place stands the plan of the lake's DataFrame.
  */
 class LakeQueries extends scala.runtime.AbstractPartialFunction {
     private static final scala.Enumeration.Value FUNCTION = TreePattern$.MODULE$.UNRESOLVED_TABLE_VALUED_FUNCTION();
@@ -36,7 +36,8 @@ class LakeQueries extends scala.runtime.AbstractPartialFunction {
         this.session = session;
     }
     LogicalPlan in(LogicalPlan plan) {
-        boolean any = plan.containsPattern(FUNCTION) || (CHANGES != null && plan.containsPattern(CHANGES));
+        boolean any = plan.containsPattern(FUNCTION) || (CHANGES != null && plan.containsPattern(CHANGES))
+            || plan.containsPattern(TreePattern$.MODULE$.UNRESOLVED_RELATION());
         if (!any) return plan;
         // Arguments are wanted now; some versions of Spark put in those of spark.sql(args=...) later.
         boolean given = plan.containsPattern(TreePattern$.MODULE$.PARAMETERIZED_QUERY());
@@ -45,10 +46,17 @@ class LakeQueries extends scala.runtime.AbstractPartialFunction {
     }
 
     private static boolean isChanges(Object plan) { return plan.getClass().getSimpleName().equals("RelationChanges"); }
-    public boolean isDefinedAt(Object plan) { return plan instanceof UnresolvedTableValuedFunction || isChanges(plan); }
+    private static boolean isFeed(Object plan) {
+        return plan instanceof UnresolvedRelation && !((UnresolvedRelation) plan).isStreaming()
+            && "true".equalsIgnoreCase(((UnresolvedRelation) plan).options().get("readChangeFeed"));
+    }
+    public boolean isDefinedAt(Object plan) {
+        return plan instanceof UnresolvedTableValuedFunction || isChanges(plan) || isFeed(plan);
+    }
     public Object applyOrElse(Object plan, scala.Function1 otherwise) {
         if (!isDefinedAt(plan)) return otherwise.apply(plan);
-        LogicalPlan found = isChanges(plan) ? changes((scala.Product) plan) : function((UnresolvedTableValuedFunction) plan);
+        LogicalPlan found = isFeed(plan) ? feed((UnresolvedRelation) plan)
+            : isChanges(plan) ? changes((scala.Product) plan) : function((UnresolvedTableValuedFunction) plan);
         return found == null ? plan : found;
     }
 
@@ -95,6 +103,14 @@ class LakeQueries extends scala.runtime.AbstractPartialFunction {
             if (found != null) facts.put(asked[i], found);
         }
         return aliased(named.catalog.lake().ask("changes", facts), named.ident.name(), named);
+    }
+
+    /** A table that is read with the option readChangeFeed, as Delta has it. */
+    private LogicalPlan feed(UnresolvedRelation relation) {
+        EarlyRule.Named named = this.early.named(EarlyRule.strings(relation.multipartIdentifier()));
+        if (named == null) return null;
+        Map facts = Facts.of(named.ident, new Object[] {"options", relation.options().asCaseSensitiveMap()});
+        return aliased(named.catalog.lake().ask("feed", facts), named.ident.name(), named);
     }
 
     private static LogicalPlan aliased(Object frame, String name, EarlyRule.Named named) {

@@ -53,13 +53,14 @@ public class DefaultSource
     }
 
     public BaseRelation createRelation(SQLContext context, scala.collection.immutable.Map options) {
-        return new LakeRelation(context, (Dataset) Python.ask("read", new Object[] {Python.json(options)}));
+        return new LakeRelation(context, (Dataset) Python.ask("read", new Object[] {
+            Python.json(options), Python.transactions()}));
     }
 
     public BaseRelation createRelation(SQLContext context, SaveMode mode,
             scala.collection.immutable.Map options, Dataset rows) {
         return new LakeRelation(context, (Dataset) Python.ask("write", new Object[] {
-            Python.json(options), String.valueOf(mode), rows}));
+            Python.json(options), String.valueOf(mode), rows, Python.transactions()}));
     }
 }
 
@@ -67,6 +68,7 @@ public class DefaultSource
 class Python {
     static volatile BiFunction answers;
     static final ObjectMapper MAPPER = new ObjectMapper();
+    private static final String TRANSACTION = "ducklake.transaction.";
 
     static Object ask(String question, Object[] arguments) {
         BiFunction asked = answers;
@@ -79,6 +81,21 @@ class Python {
             throw new RuntimeException(parts[2]);
         }
         return answer;
+    }
+
+    /** Python's threads are not those of users: what the user's has begun, by lake, as Spark's local properties say it. */
+    static String transactions() {
+        java.util.Map found = new java.util.HashMap();
+        scala.Option context = org.apache.spark.SparkContext$.MODULE$.getActive();
+        java.util.Properties known = context.isEmpty() ? null
+            : ((org.apache.spark.SparkContext) context.get()).getLocalProperties();
+        java.util.Iterator names = known == null ? java.util.Collections.emptyIterator()
+            : known.stringPropertyNames().iterator();
+        while (names.hasNext()) {
+            String name = (String) names.next();
+            if (name.startsWith(TRANSACTION)) found.put(name.substring(TRANSACTION.length()), known.getProperty(name));
+        }
+        return text(found);
     }
 
     static String json(scala.collection.immutable.Map options) {
