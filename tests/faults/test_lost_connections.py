@@ -52,11 +52,14 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     proxy.close()
 
 
-# What the client is saying when it is cut off. On PostgreSQL, a commit says all but COMMIT in one breath.
+# What the client is saying when it is cut off. On PostgreSQL, COMMIT goes along with the statements: a connection that
+# is lost among them may have been lost at COMMIT, but not one that is lost before, while the lake is locked.
 COMMIT = {"postgres": b"COMMIT\0", "mysql": b"COMMIT"}  # BEGIN ... READ COMMITTED has the word too
 BREATHS = {"postgres": b"INSERT INTO ducklake_snapshot ", "mysql": b"INSERT INTO ducklake_snapshot "}
+BEFORE = {"postgres": b"pg_advisory_xact_lock", "mysql": BREATHS["mysql"]}
 MOMENTS = [
     ("postgres", b"FROM ducklake_table "),
+    ("postgres", BEFORE["postgres"]),
     ("postgres", BREATHS["postgres"]),
     ("postgres", COMMIT["postgres"]),
     ("mysql", b"FROM ducklake_table "),
@@ -119,7 +122,7 @@ def test_the_server_comes_back_late(deliver: bool, scene: Scene) -> None:
 
 
 def test_the_server_is_away_before_the_commit(scene: Scene) -> None:
-    scene.proxy.cut(BREATHS[scene.kind], deliver=False, away=True)
+    scene.proxy.cut(BEFORE[scene.kind], deliver=False, away=True)
     with pytest.raises(CatalogConnectionError, match="cannot be opened"):
         scene.lake.create_table("t", {"a": "int"})
     scene.proxy.come_back()

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 import ducklake_spark
 from ducklake_spark import AmbiguousMergeError, Lake, Table
 from ducklake_spark.engine import merge
-from ducklake_spark.write.rowlevel import deletes
+from ducklake_spark.write.rowlevel import deletes, updates
 
 pytestmark = pytest.mark.spark
 
@@ -96,7 +96,7 @@ def test_many_rows_change_as_few_do(
     if not few:
         monkeypatch.setattr(deletes, "_FEW", 10)
         monkeypatch.setattr(deletes, "_MOST_BYTES", 1)
-        monkeypatch.setattr(deletes, "MOST_ROWS", 10)
+        monkeypatch.setattr(updates, "MOST_ROWS", 10)
         monkeypatch.setattr(merge, "MOST_ROWS", 10)
 
     def changed() -> None:
