@@ -183,6 +183,7 @@ def test_an_empty_lake_says_so(new_client: New) -> None:
     _, client = new_client()
     assert "No tables yet" in seen(client, "/")
     assert "--write" in seen(client, "/")
+    assert "Pick two" not in seen(client, "/timeline")
 
 
 @pytest.mark.parametrize(

@@ -156,19 +156,37 @@ WRITES = (
     "SELECT `java_method`('java.lang.System', 'setProperty', 'evil', '1')",
     "EXPLAIN SELECT reflect('java.lang.System', 'setProperty', 'evil', '1')",
     "INSERT OVERWRITE DIRECTORY '/tmp/evil' USING parquet SELECT 1",
+    "SELECT TRANSFORM (a) USING 'touch {evil}' AS (x STRING) FROM small",
+    "FROM small SELECT TRANSFORM (a) USING 'touch {evil}'",
+    "SELECT a INTO evil FROM small",
+    "WITH d AS (DELETE FROM small RETURNING *) SELECT * FROM d",
+    "EXECUTE IMMEDIATE 'DROP TABLE small'",
+    "BEGIN DROP TABLE small; END",
+    "ADD JAR '{evil}'",
+    "CACHE TABLE evil AS SELECT 1",
+    "COPY small TO '{evil}'",
+    "EXPORT DATABASE '{evil}'",
+    "ATTACH '{evil}'",
+    "CREATE PERSISTENT SECRET evil (TYPE s3)",
+    "PRAGMA enable_profiling",
+    "FROM query('DELETE FROM small')",
     "SELECT * FROM ducklake_expire_snapshots('new', versions => [1])",
     "SELECT * FROM ducklake_merge_adjacent_files('other')",
 )
 
 
 @pytest.mark.parametrize("where", ["a page of SQL", "a condition"])
-def test_nothing_is_written_without_permission(new_client: New, spark: SparkSession, where: str) -> None:
+def test_nothing_is_written_without_permission(
+    new_client: New, spark: SparkSession, where: str, tmp_path: Path
+) -> None:
     """Not even through a handle that may write, nor in another lake of the process."""
     lake, client = new_client()
     other, _ = new_client()
     lake.create_table("small", {"a": "int", "b": "varchar"}).insert([(1, "x")])
     before = lake.version, other.version
-    for text in WRITES:
+    evil = tmp_path / "evil"
+    for template in WRITES:
+        text = template.replace("{evil}", str(evil))
         for dialect in ("spark", "duckdb"):
             if where == "a page of SQL":
                 _, shown = ran(client, text, dialect)
@@ -180,6 +198,7 @@ def test_nothing_is_written_without_permission(new_client: New, spark: SparkSess
             break
     assert (lake.version, other.version) == before
     assert [tuple(row) for row in lake.table("small").collect()] == [(1, "x")]
+    assert not evil.exists() and not spark.catalog.tableExists("spark_catalog.default.evil")
 
 
 def test_with_permission_sql_changes_the_lake(new_client: New) -> None:

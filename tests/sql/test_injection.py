@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+import duckdb
 import hypothesis
 import pytest
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import ducklake_spark
 from ducklake_spark import DuckLakeError, Lake
+from ducklake_spark.sql.parser.outside import outside
 from ducklake_spark.sql.parser.parse import parse
 from tests.sql import test_dml, test_statements
 
@@ -67,6 +70,71 @@ def test_quoted_names_and_values_are_only_that(lake: Lake, dialect: str) -> None
         (1,)
     ]
     assert lake.sql(f"SELECT b FROM wide WHERE {everything}", dialect, HOSTILE).collect() == [(3,)]
+
+
+JAVA = "reflect('java.lang.System', 'setProperty', 'evil', '1')"
+OUTSIDE = {
+    "SELECT * FROM of_duckdb": ("ducklake_view", f"SELECT {JAVA} AS a"),
+    "SELECT * FROM of_spark": ("ducklake_view", "SELECT TRANSFORM (1) USING 'touch evil' AS (a STRING)"),
+    "SELECT scalar()": ("ducklake_macro_impl", JAVA),
+    "SELECT * FROM many()": ("ducklake_macro_impl", f"SELECT {JAVA} AS a"),
+}
+"""Queries, and what somebody puts into the catalog for them, past all checks."""
+
+
+@pytest.mark.spark
+def test_what_a_lake_stores_calls_no_java_and_starts_no_program(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else whoever may write to a lake could do anything as whoever reads it."""
+    monkeypatch.chdir(tmp_path)
+    with ducklake_spark.attach("ducklake:m.ducklake", name="trap") as lake:
+        lake.create_view("of_duckdb", "SELECT 1 AS a")
+        lake.create_view("of_spark", "SELECT 1 AS a")
+        lake.create_macro("scalar", "1")
+        lake.create_macro("many", "SELECT 1 AS a", table=True)
+        for sql in (f"SELECT {JAVA} AS a", "SELECT TRANSFORM (1) USING 'touch evil' AS (a STRING)"):
+            with pytest.raises(DuckLakeError, match="no text of a lake may do"):
+                lake.create_view("v", sql)
+    with duckdb.connect("m.ducklake") as catalog:
+        for place, (table, text) in enumerate(OUTSIDE.values()):
+            key = "view_name" if table == "ducklake_view" else "type"
+            value = ("of_duckdb", "of_spark", "scalar", "table")[place]
+            catalog.execute(f"UPDATE {table} SET sql = ? WHERE {key} = ?", [text, value])
+        catalog.execute("UPDATE ducklake_view SET dialect = 'spark' WHERE view_name = 'of_spark'")
+    with ducklake_spark.attach("ducklake:m.ducklake", name="trap") as lake:
+        for query in OUTSIDE:
+            for dialect in ("spark", "duckdb"):
+                with pytest.raises(DuckLakeError, match="no text of a lake may do"):
+                    lake.sql(query, dialect).collect()
+        with pytest.raises(Exception, match="no text of a lake may do"):
+            spark.sql("SELECT * FROM trap.main.of_duckdb").collect()
+    assert not (tmp_path / "evil").exists()
+
+
+def test_what_does_more_than_read_rows_is_seen_in_every_spelling() -> None:
+    for text in (
+        "SELECT Reflect /* x */ ('java.lang.System', 'exit', 0)",
+        "SELECT system.builtin.`java_method`('java.lang.System', 'exit', 0)",
+        "SELECT r'\\', try_reflect('java.lang.System', 'exit', 0), r'\\'",
+        "SELECT TRANSFORM (a) USING 'cat' AS (x STRING) FROM t",
+        'FROM t SELECT TRANSFORM (a) USING "cat"',
+        "SELECT 1 AS a |> SELECT TRANSFORM (a) USING r'cat'",
+    ):
+        assert outside(text, "spark"), text
+    for text in (
+        "SELECT reflect, 'reflect(1)', transform(l, x -> x) FROM t JOIN u USING (reflect) -- reflect(1)",
+        "SELECT * FROM t JOIN u USING(a)",
+    ):
+        assert outside(text, "spark") is None, text
+    assert outside("PIVOT t ON a USING sum(b); FROM t USING SAMPLE 10%", "duckdb") is None
+
+
+@pytest.mark.spark
+def test_duckdb_has_no_select_into(lake: Lake, spark: SparkSession) -> None:
+    with pytest.raises(DuckLakeError, match=r"no SELECT \.\.\. INTO"):
+        lake.sql("SELECT a INTO evil FROM victim", "duckdb")
+    assert not spark.catalog.tableExists("spark_catalog.default.evil")
 
 
 @pytest.mark.spark

@@ -106,9 +106,9 @@ for (const form of $$("form[data-live]")) {
 
 // Two snapshots, not more: the third takes the place of the first.
 const pick = $("#pick");
-if (pick) {
+const button = $("#compare");
+if (pick && button) {
   let picked = $$("input:checked", pick);
-  const button = $("#compare");
   const update = () => {
     button.disabled = picked.length !== 2;
     button.textContent = picked.length === 2 ? `Compare ${picked.map((box) => box.value).sort((a, b) => a - b).join(" → ")}` : "Compare";

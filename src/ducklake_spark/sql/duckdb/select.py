@@ -26,6 +26,8 @@ def refuse(tree: exp.Expr) -> None:
     Raises:
         InvalidInputError: The construct, and the other way if there is one.
     """
+    if tree.find(exp.Into):
+        raise InvalidInputError("DuckDB has no SELECT ... INTO: use CREATE TABLE ... AS.")
     for join in tree.find_all(exp.Join):
         if join.method == "POSITIONAL":
             raise InvalidInputError(

@@ -38,10 +38,13 @@ def duckdb_expression(sql: str, dialect: str) -> str:
 
 def _to_duckdb(sql: str, dialect: str) -> str:
     duckdb_sql.require_sql(sql, "the SQL text")
+    if dialect not in ("spark", "duckdb"):
+        raise InvalidInputError(f'The dialect is "spark" or "duckdb", not "{dialect}".')
+    from ducklake_spark.sql.parser.outside import require_rows_only
+
+    require_rows_only(sql, dialect)
     if dialect == "duckdb":
         return sql
-    if dialect != "spark":
-        raise InvalidInputError(f'The dialect is "spark" or "duckdb", not "{dialect}".')
     import sqlglot
 
     from ducklake_spark.sql.parser.grammar_queries import ODD_TREES, unreadable

@@ -13,6 +13,7 @@ from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import MacroDef, MacroImpl, MacroParameter
 from ducklake_spark.format.types import Scalar, duckdb_name, fold, quote
 from ducklake_spark.sql.parser.grammar_queries import parse_query_text
+from ducklake_spark.sql.parser.outside import require_rows_only
 from ducklake_spark.sql.resolve.names import NameResolver
 from ducklake_spark.sql.resolve.table_functions import Span, Spans, call_parts, function_name
 
@@ -104,6 +105,8 @@ def _expanded(lake: Lake, macro: MacroDef, called: exp.Expr, dialect: str) -> ex
             positional.append(part)
     impl = _overload(macro, positional, named)
     values = _values(impl, positional, named)
+    for text in (impl.sql, *(each.default_value or "" for each in impl.parameters)):
+        require_rows_only(text, "duckdb")
     body = parse_query_text(impl.sql.replace(CATALOG_TOKEN, quote(lake.name)), "duckdb")
     for node in body.walk():
         node.meta.clear()

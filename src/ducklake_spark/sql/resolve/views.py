@@ -9,6 +9,7 @@ from ducklake_spark.format.duckdb_sql import CATALOG_TOKEN
 from ducklake_spark.format.objects import ViewDef
 from ducklake_spark.format.types import quote
 from ducklake_spark.sql.parser.grammar_queries import parse_query_text
+from ducklake_spark.sql.parser.outside import require_rows_only
 from ducklake_spark.sql.resolve.names import NameResolver
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def read_view(
     resolver = NameResolver(lake, tx, (schema_name, lake.default_schema), depth, timestamp_ns)
     dialect = "duckdb" if view.dialect == "duckdb" else "spark"
     try:
+        require_rows_only(view.sql, dialect)
         text = view.sql.replace(CATALOG_TOKEN, quote(resolver.lake.name))
         frame = run_known(resolver, parse_query_text(text, dialect), text, dialect)
     except DuckLakeError as error:
