@@ -10,6 +10,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from ducklake_spark.errors import FileError
 from ducklake_spark.spark.file_index import read_bytes
 from tests.scan.lakes import Lake
 
@@ -59,6 +60,27 @@ def test_a_data_file(make_lake: MakeLake, harm: Callable[[Path], None], says: st
     # What does not need the file can still be read.
     assert frame.where("a < 100").count() == 100
     assert lake.read("t", 2).count() == 100
+
+
+def test_no_setting_of_the_session_leaves_out_a_file(make_lake: MakeLake) -> None:
+    lake = make_lake(data_inlining_row_limit=0)
+    lake.write("CREATE TABLE t(a INTEGER)", "INSERT INTO t SELECT i FROM range(1000) r(i)")
+    [(file,)] = lake.ask("SELECT DISTINCT filename FROM t")
+    whole = Path(file).read_bytes()
+    Path(file).write_bytes(whole[:20] + bytes(1000) + whole[1020:])
+    settings = [f"spark.sql.files.ignore{files}Files" for files in ("Corrupt", "Missing")]
+    for setting in settings:
+        lake.spark.conf.set(setting, "true")
+    try:
+        with pytest.raises(FileError, match="cannot be read"):
+            lake.read("t").collect()
+        planned = lake.read("t")._jdf.queryExecution().toRdd()
+        Path(file).unlink()
+        with pytest.raises(FileError, match="is gone"):
+            planned.count()
+    finally:
+        for setting in settings:
+            lake.spark.conf.unset(setting)
 
 
 @pytest.mark.parametrize("way", ["reader", "bits", "join"])

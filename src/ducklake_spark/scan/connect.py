@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from ducklake_spark.scan.planning.sources import NO_NUMBER, NO_TEXT, RowSource, plain_path, with_source
 from ducklake_spark.spark.file_checks import require_whole
-from ducklake_spark.spark.file_index import FIELD_IDS, FileSource, IndexedFile, is_classic
+from ducklake_spark.spark.file_index import FIELD_IDS, READ_OPTIONS, FileSource, IndexedFile, is_classic
 from ducklake_spark.spark.file_index import read_bytes as read_by_hadoop
 from ducklake_spark.storage import local_path
 
@@ -36,11 +36,7 @@ def relation(
         empty: list[Any] = []
         frame = spark.createDataFrame(empty, schema)
         return frame, RowSource(NO_TEXT, NO_NUMBER, NO_NUMBER)
-    reader = (
-        spark.read.schema(schema)
-        .option("datetimeRebaseMode", "CORRECTED")
-        .option("int96RebaseMode", "CORRECTED")
-    )
+    reader = spark.read.schema(schema).options(**READ_OPTIONS)
     frame = reader.parquet(*(_PATTERN.sub(r"\\\1", file.path) for file in files))
     frame, rows = with_source(frame, schema.names)
     if not needs_code:

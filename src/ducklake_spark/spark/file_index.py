@@ -24,8 +24,11 @@ from ducklake_spark.spark.native.callbacks import start_callbacks
 from ducklake_spark.spark.native.compile import Unit, load
 
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
-_OPTIONS = {
+READ_OPTIONS = {
     FIELD_IDS: "true",
+    # Whatever the session says: a scan without them would be one with fewer rows.
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
     # DuckDB's calendar is the proleptic Gregorian one: no day is to be moved.
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
@@ -172,7 +175,7 @@ def relation(
         source.size,
         -1 if rows is None else rows,
         schema.json(),
-        json.dumps(_OPTIONS),
+        json.dumps(READ_OPTIONS),
         json.dumps(source.names if isinstance(source, CountedSource) and counted else ()),
         is_streaming,
         isinstance(source, DeletingSource) and source.has_deletes,
@@ -309,7 +312,7 @@ class _Java:
         self.none = jvm.scala.Option.empty()
         self.no_columns = self.schema(StructType([]).json())
         self.options = _module(jvm.scala.collection.immutable, "Map").empty()
-        for key, value in _OPTIONS.items():
+        for key, value in READ_OPTIONS.items():
             self.options = self.options.updated(key, value)
         no_values = gateway.new_array(jvm.java.lang.Object, 0)
         self.no_row = expressions.GenericInternalRow(no_values)
