@@ -81,6 +81,20 @@ def test_on_every_catalog(location: str, tmp_path: Path) -> None:
     ]
 
 
+def test_a_flush_without_a_snapshot_takes_no_table_from_readers(tmp_path: Path) -> None:
+    with ducklake_spark.attach(f"ducklake:{tmp_path}/lake.ducklake") as lake:
+        lake.create_table("t", "i INT")
+        lake["t"].add_column("p", "varchar")
+        lake.sql("DELETE FROM t WHERE i = 5")  # remembers how the table is read, and changes nothing
+        version = lake.version
+        lake.flush_inlined_data()
+        assert lake.version == version
+        lake.sql("DELETE FROM t WHERE i = 5")
+        lake["t"].insert([(5, "a"), (6, "b")])
+        lake.sql("DELETE FROM t WHERE i = 5")
+        assert lake.version == version + 2
+
+
 def test_pages(oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows come from the catalog a few at a time; versions of one row stay together."""
     uri = f"ducklake:{tmp_path}/lake.ducklake"

@@ -193,9 +193,16 @@ def _remembered(store: Store, place: tuple[Any, ...]) -> ScanPlan | None:
         known = _plans.get(store, {}).get(place[2].table_id)
     if known is None or known[0] != place:
         return None
-    # Who reads an older snapshot may have to know what was compacted since.
-    [(newest,)] = store.query("SELECT max(snapshot_id) FROM ducklake_snapshot")
-    return known[1] if newest == known[1].newest_snapshot else None
+    plan = known[1]
+    # Who reads an older snapshot may have to know what was compacted since. Empty inlined tables go without a snapshot.
+    [(newest,)], tables = store.query_many(
+        [
+            ("SELECT max(snapshot_id) FROM ducklake_snapshot", ()),
+            ("SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?", (plan.table.table_id,)),
+        ]
+    )
+    is_same = {str(name) for (name,) in tables} == {each.table_name for each in plan.inlined}
+    return plan if newest == plan.newest_snapshot and is_same else None
 
 
 def _remember(store: Store, place: tuple[Any, ...], plan: ScanPlan) -> None:
