@@ -198,7 +198,10 @@ def _remembered(store: Store, place: tuple[Any, ...]) -> ScanPlan | None:
     [(newest,)], tables = store.query_many(
         [
             ("SELECT max(snapshot_id) FROM ducklake_snapshot", ()),
-            ("SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?", (plan.table.table_id,)),
+            (
+                "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?",
+                (plan.table.table_id,),
+            ),
         ]
     )
     is_same = {str(name) for (name,) in tables} == {each.table_name for each in plan.inlined}
