@@ -131,16 +131,20 @@ def main() -> None:
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as scratch, running(start_postgres) as server:
         for writers in map(int, given.writers.split(",")):
-            taken: dict[str, list[float]] = {system: [] for system in given.systems.split(",")}
+            taken: dict[str, dict[str, Any]] = {
+                system: {"rates": [], "failed": 0, "lost": 0} for system in given.systems.split(",")
+            }
             for _ in range(given.rounds):
-                for system, rates in taken.items():
+                for system, found in taken.items():
                     rate, failed, lost = measured(system, server, Path(scratch), writers, given.seconds)
-                    rates.append(rate)
+                    found["rates"].append(rate)
+                    found["failed"] += failed
+                    found["lost"] += lost
                     if failed or lost:
                         print(
                             f"  {system}, {writers} writers: {failed} statements failed, {lost} rows are lost"
                         )
-            medians = {system: statistics.median(rates) for system, rates in taken.items()}
+            medians = {system: statistics.median(found["rates"]) for system, found in taken.items()}
             results[str(writers)] = taken
             said = ", ".join(f"{system} {rate:.0f}" for system, rate in medians.items())
             ratio = f"; ratio {medians['ours'] / medians['extension']:.2f}" if len(medians) == 2 else ""

@@ -15,22 +15,24 @@ import shlex
 import shutil
 import sys
 import tempfile
-import time
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.peers import data, machine, pictures, report
+from benchmarks.peers import data, machine, others, pictures, report
 from benchmarks.peers.groups import GROUPS, Round
+from benchmarks.peers.others import OTHERS
 from benchmarks.peers.results import SYSTEMS, Conditions, Results
 from benchmarks.peers.runner import Bench
 
 ROOT = Path(__file__).parents[2]
 MAKE = "make bench-peers"
-COMMAND = "command"
-"""What was run last, among the figures."""
+COMMANDS = "commands"
+"""What was run last for each group, among the figures."""
 WARM = 0.01
 """The scale of the rounds that warm up."""
-PICTURED = ("scan", "rows", "appends", "tpch", "files", "wide", "nested", "stream", "compact")
+PICTURED = ("scan", "rows", "appends", "tpch", "files", "files10", "wide", "nested", "stream", "compact")
+LARGE = ("files100",)
+"""Groups that take hours: only who names them gets them."""
 
 
 def main() -> None:
@@ -50,8 +52,10 @@ def main() -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-peers", description=__doc__.split("\n")[0])
-    listed = f"of {', '.join(GROUPS)}"
-    parser.add_argument("--only", default=",".join(GROUPS), help=f"groups of rows: some {listed}")
+    known_groups = (*GROUPS, *OTHERS)
+    usual = [name for name in known_groups if name not in LARGE]
+    listed = f"of {', '.join(known_groups)}"
+    parser.add_argument("--only", default=",".join(usual), help=f"groups of rows: some {listed}")
     parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"some of {', '.join(SYSTEMS)}")
     parser.add_argument("--scale", type=float, default=1.0, help="of TPC-H; 1 is 6 million rows of lineitem")
     parser.add_argument("--rounds", type=int, default=3)
@@ -60,10 +64,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--appends", type=int, default=60, help="appends of 500 rows in a round")
     parser.add_argument("--merges", type=int, default=20, help="merges of 3 %% in the group curve, up to 33")
     parser.add_argument(
-        "--files", type=int, default=1000, help="files of the group files; compact has twice as many"
+        "--files",
+        type=int,
+        default=1000,
+        help="files of the group files; compact has twice as many, files10 and files100 10 and 100 times as many",
     )
     parser.add_argument("--wide", type=int, default=50_000, help="rows of the group wide")
     parser.add_argument("--batches", type=int, default=30, help="batches of the group stream, up to 60")
+    parser.add_argument("--sizes", default="1,10,100", help="of the lakes in the group growth")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--memory", default="3g", help="of each driver")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "peers" / "results.json")
@@ -74,7 +82,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--readme", action="store_true", help="put the main table into README.md, too")
     given = parser.parse_args()
     given.only, given.systems = given.only.split(","), given.systems.split(",")
-    for name, known in ((given.only, GROUPS), (given.systems, SYSTEMS)):
+    for name, known in ((given.only, known_groups), (given.systems, SYSTEMS)):
         if unknown := set(name) - set(known):
             parser.error(f"{', '.join(sorted(unknown))} is none of {', '.join(known)}")
     return given
@@ -82,10 +90,23 @@ def arguments() -> argparse.Namespace:
 
 def measure(given: argparse.Namespace, work: Path, results: Results) -> None:
     """Runs the groups; what was known of them before is forgotten."""
-    small, large = data.made(work / "data", WARM), data.made(work / "data", given.scale)
-    results.figures[COMMAND] = f"make bench-peers ARGS='{shlex.join(sys.argv[1:])}'" if sys.argv[1:] else MAKE
+    command = f"{MAKE} ARGS='{shlex.join(sys.argv[1:])}'" if sys.argv[1:] else MAKE
+    known = results.figures.setdefault(COMMANDS, {})
+    known.update(dict.fromkeys(given.only, command))
     results.machine = asdict(machine.Machine.here())
     for name in given.only:
+        if name in OTHERS:
+            others.measure(name, given, results)
+            results.save(given.results)
+    groups = [name for name in given.only if name in GROUPS]
+    if groups:
+        measure_groups(given, groups, work, results)
+
+
+def measure_groups(given: argparse.Namespace, groups: list[str], work: Path, results: Results) -> None:
+    """The groups in which systems take turns."""
+    small, large = data.made(work / "data", WARM), data.made(work / "data", given.scale)
+    for name in groups:
         results.without_rows(row.key for row in GROUPS[name].rows)
     lakes = Path(tempfile.mkdtemp(prefix="lakes-", dir=work))
     bench = Bench(given.systems, lakes, given.cores, given.memory, work / "jars", results)
@@ -93,11 +114,11 @@ def measure(given: argparse.Namespace, work: Path, results: Results) -> None:
         bench.warming = True
         for number in range(given.warm):
             print(f"warming up, {number + 1} of {given.warm}", flush=True)
-            one_round(bench, given, Round(bench, small, -1 - number, 2, 5, 2, 50, 500, 3), given.only)
+            one_round(bench, given, Round(bench, small, -1 - number, 2, 5, 2, 50, 500, 3), groups)
         bench.warming = False
         for number in range(given.rounds):
             print(f"round {number + 1} of {given.rounds}", flush=True)
-            some = [name for name in given.only if not number or not GROUPS[name].once]
+            some = [name for name in groups if not number or not GROUPS[name].once]
             one_round(
                 bench,
                 given,
@@ -122,13 +143,11 @@ def measure(given: argparse.Namespace, work: Path, results: Results) -> None:
 def one_round(bench: Bench, given: argparse.Namespace, current: Round, groups: list[str]) -> None:
     """All groups once; says afterwards under which conditions."""
     for name in groups:
-        start, mine, all_of_them = time.perf_counter(), machine.tree_seconds(), machine.all_seconds()
+        watch = machine.Watch()
         GROUPS[name].run(current)
         if bench.warming:
             continue
-        seconds = time.perf_counter() - start
-        others = machine.all_seconds() - all_of_them - (machine.tree_seconds() - mine)
-        share = max(0.0, others / seconds / (os.cpu_count() or 1))
+        share = watch.others()
         before = bench.results.conditions.get(name) if current.number else None
         # The mean of all rounds.
         if before:
@@ -168,7 +187,8 @@ def write(results: Results, target: Path) -> None:
             )
             (images / f"peers-curve-{theme}.svg").write_text(text)
     reasons = report.reasons_of((Path(__file__).parent / "reasons.txt").read_text())
-    target.write_text(report.report(results, reasons, drawn, results.figures.get(COMMAND, MAKE)))
+    commands = dict.fromkeys(results.figures.get(COMMANDS, {}).values()) or [MAKE]
+    target.write_text(report.report(results, reasons, drawn, "`, `".join(commands)))
 
 
 def write_readme(results: Results, readme: Path) -> None:

@@ -179,30 +179,41 @@ def curve(given: Round) -> None:
         bench.everyone("drop", table, table_name=table)
 
 
-FILES = (
-    Row("files-create", "write them"),
-    Row("files-one", "scan one, by its partition", scan=True),
-    Row("files-bounds", "scan one, by the bounds of another column", scan=True),
-    Row("files-all", "scan all", scan=True),
-)
 MEMORY = "memory of the driver with many files"
+TIMES = {"files": 1, "files10": 10, "files100": 100}
+"""How many times the number of files a group has."""
 
 
-def files(given: Round) -> None:
-    bench, table, number = given.bench, f"files_{given.name}", given.files
-    create, one, bounds, all_of_them = FILES
-    # Each file has its own range of row_number.
-    in_part = f"cast(floor(id / {number}) AS BIGINT)"
-    columns = f"id % {number} * 10 + {in_part} AS row_number, id AS value, id % {number} AS part"
-    text = f"SELECT {columns} FROM range({number * 10}) r(id)"
-    bench.measure(create, "create_partitioned", table, table_name=table, text=text, by="part")
-    given.query(one, table, f"SELECT count(*), sum(value) FROM {{}} WHERE part = {number // 2}")
-    given.query(
-        bounds, table, f"SELECT count(*), sum(value) FROM {{}} WHERE row_number = {number // 3 * 10 + 7}"
+def many_files(key: str) -> Group:
+    """A group of a table with that many files."""
+    create, one, bounds, all_of_them = (
+        Row(f"{key}-create", "write them"),
+        Row(f"{key}-one", "scan one, by its partition", scan=True),
+        Row(f"{key}-bounds", "scan one, by the bounds of another column", scan=True),
+        Row(f"{key}-all", "scan all", scan=True),
     )
-    given.query(all_of_them, table, "SELECT count(*), sum(value) FROM {}")
-    bench.results.figures[MEMORY] = bench.everyone("memory_bytes", f"{table} memory")
-    bench.everyone("drop", table, table_name=table)
+    times = TIMES[key]
+
+    def files(given: Round) -> None:
+        bench, table, number = given.bench, f"{key}_{given.name}", given.files * times
+        # Each file has its own range of row_number.
+        in_part = f"cast(floor(id / {number}) AS BIGINT)"
+        columns = f"id % {number} * 10 + {in_part} AS row_number, id AS value, id % {number} AS part"
+        text = f"SELECT {columns} FROM range({number * 10}) r(id)"
+        bench.measure(create, "create_partitioned", table, table_name=table, text=text, by="part")
+        given.query(one, table, f"SELECT count(*), sum(value) FROM {{}} WHERE part = {number // 2}")
+        given.query(
+            bounds, table, f"SELECT count(*), sum(value) FROM {{}} WHERE row_number = {number // 3 * 10 + 7}"
+        )
+        given.query(all_of_them, table, "SELECT count(*), sum(value) FROM {}")
+        held = bench.everyone("memory_bytes", f"{table} memory")
+        if not bench.warming:
+            bench.results.figures[f"{MEMORY}: {key}"] = held
+        bench.everyone("drop", table, table_name=table)
+
+    said = f"{1000 * times:,} of them" if times > 1 else "1,000 of them"
+    text = "One for each value of a partition, of ten rows each."
+    return Group(f"Many files: {said}", (create, one, bounds, all_of_them), files, text, once=times > 1)
 
 
 COLUMNS = 500
@@ -259,6 +270,7 @@ def nested(given: Round) -> None:
     bench.everyone("drop", table, table_name=table)
 
 
+BATCHES = "batches of a stream"
 STREAM = (
     Row("stream", "a stream of small files into a table, a batch for each"),
     Row("stream-scan", "scan of what it left", scan=True),
@@ -269,6 +281,8 @@ def stream(given: Round) -> None:
     bench, table = given.bench, f"streamed_{given.name}"
     streamed, scanned = STREAM
     folder = str(given.data / "stream")
+    if not bench.warming:
+        bench.results.figures[BATCHES] = given.batches
     bench.measure(streamed, "stream", table, table_name=table, folder=folder, batches=given.batches)
     given.query(scanned, table, "SELECT count(*), sum(l_quantity), max(l_comment) FROM {}")
     bench.everyone("drop", table, table_name=table)
@@ -297,7 +311,7 @@ GROUPS = {
     "rows": Group("Changes of rows", CHANGES, rows),
     "appends": Group("Small appends", APPENDS, appends),
     "tpch": Group("TPC-H", TPCH, tpch, "The 22 queries, one after the other."),
-    "files": Group("Many files", FILES, files, "One for each value of a partition, of ten rows each."),
+    **{key: many_files(key) for key in TIMES},
     "wide": Group(f"A table of {COLUMNS} columns", WIDE, wide),
     "nested": Group(
         "Structs, lists and maps", NESTED, nested, "An order with its lines as a list, in a row."

@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +37,19 @@ def all_seconds() -> float:
         )
         return (user + nice + system + sum(interrupts)) / TICKS
     return 0.0
+
+
+class Watch:
+    """Sees how much of the cores others take from now on."""
+
+    def __init__(self) -> None:
+        self._start, self._mine, self._all = time.perf_counter(), tree_seconds(), all_seconds()
+
+    def others(self) -> float:
+        """Their share, 1 for all cores."""
+        seconds = time.perf_counter() - self._start
+        theirs = all_seconds() - self._all - (tree_seconds() - self._mine)
+        return max(0.0, theirs / seconds / (os.cpu_count() or 1))
 
 
 def resident_bytes(root: int | None = None) -> int:

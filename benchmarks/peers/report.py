@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping
 
-from benchmarks.peers.groups import GROUPS, MEMORY, Group
+from benchmarks.peers.groups import BATCHES, GROUPS, MEMORY, STREAM, Group
+from benchmarks.peers.others import OTHERS, section
 from benchmarks.peers.results import OURS, PEERS, SYSTEMS, TITLES, Results, goal_of
 from benchmarks.peers.runner import Row
 
@@ -50,14 +51,19 @@ def report(results: Results, reasons: Mapping[str, str], pictures: Mapping[str, 
         parts += [f"## {group.title}", *([group.text] if group.text else [])]
         if key in pictures:
             parts.append(_picture(pictures[key], group.title))
-        if key == "files" and MEMORY in results.figures:
-            held = {name: f"{held / 2**20:.0f} MB" for name, held in results.figures[MEMORY].items()}
+        if f"{MEMORY}: {key}" in results.figures:
+            figures = results.figures[f"{MEMORY}: {key}"]
+            held = {name: f"{held / 2**20:.0f} MB" for name, held in figures.items()}
             parts.append(
                 "Memory of JVM and Python after it: "
                 + "; ".join(f"{TITLES[n]} {h}" for n, h in held.items())
                 + "."
             )
+        if key == "stream" and BATCHES in results.figures:
+            parts.append(_batches(results, results.figures[BATCHES]))
         parts += [table(results, group), "CPU seconds:", table(results, group, "cpu")]
+    for name in OTHERS:
+        parts += section(name, results)
     parts += ["## How", HOW]
     if results.failures:
         parts += [
@@ -175,10 +181,19 @@ def _circumstances(results: Results, groups: Mapping[str, Group]) -> list[str]:
         "| group | when | TPC-H scale | rounds | warming up | cores taken by others | load |",
         "|---|---|---|---|---|---|---|",
     ]
-    for key, group in groups.items():
+    titles = {**{key: group.title for key, group in groups.items()}, **OTHERS}
+    for key, title in titles.items():
         if key in results.conditions:
             at = results.conditions[key]
-            cells = (group.title, at.date, f"{at.scale:g}", at.rounds, at.warm, f"{at.others:.0%}", at.load)
+            cells = (
+                title,
+                at.date,
+                f"{at.scale:g}" if at.scale else "–",
+                at.rounds,
+                at.warm,
+                f"{at.others:.0%}",
+                at.load,
+            )
             lines.append("| " + " | ".join(map(str, cells)) + " |")
     parts.append("\n".join(lines))
     worst = busy(results)
@@ -190,6 +205,12 @@ def _circumstances(results: Results, groups: Mapping[str, Group]) -> list[str]:
         )
     parts += [f"Left out: {name}, as {why}" for name, why in results.missing.items()]
     return parts
+
+
+def _batches(results: Results, batches: int) -> str:
+    medians = {name: results.median(STREAM[0].key, name) for name in SYSTEMS}
+    said = [f"{TITLES[name]} {batches / taken:.1f}" for name, taken in medians.items() if taken]
+    return f"Batches per second, of {batches}: {'; '.join(said)}."
 
 
 def _picture(name: str, title: str) -> str:

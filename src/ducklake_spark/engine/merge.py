@@ -24,6 +24,7 @@ from ducklake_spark.format.edits import DeleteRows
 from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.scan.projection.column import ROW_ID_NAME
+from ducklake_spark.spark.columns import Value, selected
 from ducklake_spark.spark.file_index import calls_are_folded
 from ducklake_spark.spark.writer import checkpointed, checkpointed_with, few_here, is_classic_frame
 from ducklake_spark.write.insert import arriving, rows_to_add
@@ -146,7 +147,10 @@ class _Run:
         """The rows of the target that a row of the source can match."""
 
     def _of_target(self, column: str) -> Column:
-        return F.col(f"{ticked(self.target_name)}.{column}")
+        return F.col(self._in_target(column))
+
+    def _in_target(self, column: str) -> str:
+        return f"{ticked(self.target_name)}.{column}"
 
     def _of_source(self, column: str) -> Column:
         return F.col(f"{ticked(self.source_name)}.{column}")
@@ -262,42 +266,59 @@ class _Run:
             return LocalRows(table.filter(pc.is_valid(table.column(_CLAUSE))), rows.fields)
         if every:
             self.matched = rows.where(F.col(_NUMBER).isNotNull()).select(F.col(_NUMBER).alias(_COUNT))
-        return rows.where(F.col(_CLAUSE).isNotNull()).drop(_NUMBER)
+        return rows.where(f"{_CLAUSE} IS NOT NULL").drop(_NUMBER)
 
     def _changed(self, rows: DataFrame, kind: str, *, every: bool = False) -> DataFrame:
         """Rows with new values; with `every`, those without a clause too, as mere numbers of the source's row."""
-        clause = self._clause_of(kind)
-        number = self._of_source(_NUMBER) if every else F.lit(None).cast("long")
-        columns = []
+        new = {
+            i: self._assigned(each, i)
+            for i, each in enumerate(self.clauses)
+            if each.kind == kind and each.action == "update"
+        }
+        found = rows.withColumn(_CLAUSE, self._clause_of(kind))
+        found = found if every else found.where(f"{_CLAUSE} IS NOT NULL")
+        given = {}
+        for i, of in new.items():
+            is_chosen = F.expr(f"{_CLAUSE} = {i}")
+            # A value may fail for rows that it is not meant for.
+            given.update({text: F.when(is_chosen, value) for text, value in of.values() if value is not None})
+        found = found.withColumns(given) if given else found
+        values = []
         for column in self.table.columns:
-            value = self._of_target(ticked(column.name))
-            for i, each in enumerate(self.clauses):
-                if each.kind == kind and each.action == "update":
-                    new = self._assigned(each).get(column.name)
-                    if new is not None:
-                        value = F.when(F.col(_CLAUSE) == i, new).otherwise(value)
-            value = F.when(F.col(_CLAUSE).isNotNull(), value) if every else value
-            columns.append(value.alias(column.name))
-        kept = kept_row_id(*(self._of_target(name) for name in HIDDEN)).alias(ROW_ID_NAME)
-        hidden = [self._of_target(name).alias(name) for name in HIDDEN]
-        found = rows.withColumn(_CLAUSE, clause)
-        found = found if every else found.where(F.col(_CLAUSE).isNotNull())
-        return found.select(*columns, kept, *hidden, F.col(_CLAUSE), number.alias(_NUMBER))
+            value = self._in_target(ticked(column.name))
+            for i, of in new.items():
+                if column.name in of:
+                    value = f"CASE WHEN {_CLAUSE} = {i} THEN {of[column.name][0]} ELSE {value} END"
+            value = f"CASE WHEN {_CLAUSE} IS NOT NULL THEN {value} END" if every else value
+            values.append((column.name, value))
+        hidden = [(name, self._in_target(name)) for name in HIDDEN]
+        number = f"{ticked(self.source_name)}.{_NUMBER}" if every else "CAST(NULL AS BIGINT)"
+        kept = kept_row_id(*(text for _, text in hidden))
+        values += [(ROW_ID_NAME, kept), *hidden, (_CLAUSE, _CLAUSE), (_NUMBER, number)]
+        return selected(found, values)
 
     def _clause_of(self, kind: str) -> Column:
-        chosen = F.lit(None).cast("int")
+        chosen = F.expr("CAST(NULL AS INT)")
         for i, clause in reversed(list(enumerate(self.clauses))):
             if clause.kind == kind:
                 holds = clause.condition
-                test = F.lit(True) if holds is None else F.expr(holds) if isinstance(holds, str) else holds
+                if holds is None:
+                    chosen = F.expr(str(i))
+                    continue
+                test = F.expr(holds) if isinstance(holds, str) else holds
                 chosen = F.when(test, F.lit(i)).otherwise(chosen)
         return chosen
 
-    def _assigned(self, clause: MergeClause) -> dict[str, Column]:
+    def _assigned(self, clause: MergeClause, number: int) -> dict[str, tuple[str, Column | None]]:
+        """By column its new value in SQL, and the column that this names where it is none of the source."""
         if clause.values is not None:
-            return assigned_values(clause.values, self.table, prefix=ticked(self.target_name))
+            values = assigned_values(clause.values, self.table, prefix=ticked(self.target_name))
+            return {
+                name: (f"__ducklake_new_{number}_{place}", value)
+                for place, (name, value) in enumerate(values.items())
+            }
         return {
-            column.name: self._of_source(ticked(name))
+            column.name: (f"{ticked(self.source_name)}.{ticked(name)}", None)
             for name in self.names
             if (column := find(self.table.columns, name)) is not None
         }
@@ -384,18 +405,18 @@ class _Run:
             matched = matched.distinct()
             matched = F.broadcast(matched) if self.is_small else matched
             rows = self.source.join(matched, self._of_source(_NUMBER) == F.col(_COUNT), "left_anti")
-        rows = rows.withColumn(_CLAUSE, self._clause_of("not matched"))
-        rows = rows.where(F.col(_CLAUSE).isNotNull())
+        rows = rows.withColumn(_CLAUSE, self._clause_of("not matched")).where(f"{_CLAUSE} IS NOT NULL")
         rows = (rows if len(clauses) == 1 else checkpointed(rows)).alias(self.source_name)
         added = []
         for i, clause in clauses:
-            chosen = rows.where(F.col(_CLAUSE) == i)
-            if clause.values is None:
-                columns = [self._of_source(ticked(name)).alias(name) for name in self.names]
-            else:
-                values = assigned_values(clause.values, self.table, prefix=ticked(self.source_name))
-                columns = [value.alias(name) for name, value in values.items()]
-            added.append(self._to_add(target_of(self.scope, self.tx, self.table), chosen.select(*columns)))
+            chosen = rows.where(f"{_CLAUSE} = {i}")
+            values: dict[str, Value] = {
+                name: f"{ticked(self.source_name)}.{ticked(name)}" for name in self.names
+            }
+            if clause.values is not None:
+                values = dict(assigned_values(clause.values, self.table, prefix=ticked(self.source_name)))
+            new = selected(chosen, values.items())
+            added.append(self._to_add(target_of(self.scope, self.tx, self.table), new))
         return added
 
 

@@ -362,8 +362,8 @@ class _Reader:
             ).join(F.broadcast(self._looked_up(files)), _ID)
             metadata = RowSource(_PATH, _POSITION, _ID)
             lineage = replace(lineage, metadata=metadata, looked_up=True)
-        virtual = [
-            _called(
+        texts = [
+            _named(
                 self._place_of(lineage.number("data_file_id"))
                 if which == "file_index"
                 else lineage.virtual(which),
@@ -371,6 +371,9 @@ class _Reader:
             )
             for name, which in self.virtual.items()
         ]
+        if not has_deletes and all(isinstance(column, str) for column in made):
+            return frame.selectExpr(*map(str, made), *texts)
+        virtual = [F.expr(text) for text in texts]
         if not has_deletes:
             return frame.select(*made, *virtual)
         ids = (group.lowest_file_id, group.highest_file_id)
@@ -642,7 +645,11 @@ def _place(file_id: str, position: str) -> str:
 
 
 def _called(sql: str, name: str) -> Column:
-    return F.expr(f"{sql} AS {ticked(name)}")
+    return F.expr(_named(sql, name))
+
+
+def _named(sql: str, name: str) -> str:
+    return f"{sql} AS {ticked(name)}"
 
 
 def _pairs_frame(spark: SparkSession, pairs: Sequence[tuple[int, int]]) -> DataFrame:

@@ -94,6 +94,15 @@ class CountedSource(FileSource, Protocol):
     def exact(self, names: frozenset[str]) -> tuple[int | None, Mapping[str, tuple[Any, Any, int]]]:
         """The same of these columns, as a scan would find it; values are None also where they are not known so well."""
 
+    def first(self, rows: int) -> list[IndexedFile]:
+        """Files that have so many rows, or all."""
+
+    def bound(self, name: str, rows: int, ascending: bool) -> int | float | str | bool | None:
+        """A value of a column up to which so many rows are for sure, or from which on; None if nobody knows one."""
+
+    def counts(self, names: Sequence[str]) -> list[list[Any]] | None:
+        """How many rows there are of each combination of values of these columns; None where a scan must count."""
+
 
 @runtime_checkable
 class DeletingSource(FileSource, Protocol):
@@ -205,7 +214,15 @@ RELATIONS = Unit(
     "statistics",
     tuple(
         f"statistics/{name}.java"
-        for name in ("KnownRelations", "LakeFiles", "LakeParquet", "DeletedRows", "Aggregates")
+        for name in (
+            "KnownRelations",
+            "LakeFiles",
+            "LakeParquet",
+            "DeletedRows",
+            "Aggregates",
+            "Groups",
+            "Limits",
+        )
     ),
 )
 _relations: dict[int, tuple[Any, Any | None, bool]] = {}
@@ -438,19 +455,19 @@ class _Listing:
                 None if given is None else _tree(json.loads(given[0]), given[1])
                 for given in json.loads(argument)
             ]
-            files = _listed(self._source, filters)
-            return json.dumps(
-                [
-                    (file.path, file.size, file.code, *(() if file.deleted is None else (file.deleted,)))
-                    for file in files
-                ]
-            )
+            return _files_text(_listed(self._source, self._source.files(filters)))
         if question == "deleted":
             assert isinstance(self._source, DeletingSource)
             return self._source.deleted(json.loads(argument))
         if question == "paths":
             return json.dumps([file.path for file in self._source.files([])])
         assert isinstance(self._source, CountedSource)
+        if question == "first":
+            return _files_text(_listed(self._source, self._source.first(json.loads(argument))))
+        if question == "counts":
+            return json.dumps(self._source.counts(json.loads(argument)))
+        if question == "bound":
+            return json.dumps(self._source.bound(*json.loads(argument)))
         if question == "exact":
             rows, columns = self._source.exact(frozenset(json.loads(argument)))
         else:
@@ -458,9 +475,17 @@ class _Listing:
         return json.dumps({"rows": rows, "columns": columns})
 
 
-def _listed(source: FileSource, filters: Sequence[Any]) -> list[IndexedFile]:
+def _files_text(files: Iterable[IndexedFile]) -> str:
+    return json.dumps(
+        [
+            (file.path, file.size, file.code, *(() if file.deleted is None else (file.deleted,)))
+            for file in files
+        ]
+    )
+
+
+def _listed(source: FileSource, files: list[IndexedFile]) -> list[IndexedFile]:
     """The files that a scan is about to read."""
-    files = source.files(filters)
     require_whole(files, source.title)
     remember_files((file.path for file in files), source.title)
     return files
@@ -480,7 +505,8 @@ class _FileIndex(_Answer):
         self._shown = f"{source.title}: {source.total} files"
 
     def listFiles(self, _partition_filters: Any, data_filters: Any) -> Any:
-        files = _listed(self._source, [tree_of(data_filters.apply(i)) for i in range(data_filters.size())])
+        filters = [tree_of(data_filters.apply(i)) for i in range(data_filters.size())]
+        files = _listed(self._source, self._source.files(filters))
         with self._lock:
             self._shown = f"{self._source.title}: {len(files)} of {self._source.total} files"
         return self._java.one(self._java.directory(self._java.no_row, self._statuses(files)))

@@ -54,11 +54,11 @@ def checkpointed(frame: DataFrame) -> DataFrame:
         log4j.core.config.Configurator.setLevel(name, before)
 
 
-def checkpointed_with(frame: DataFrame, facts: Sequence[Column]) -> tuple[DataFrame, list[Any]]:
-    """`checkpointed`, and what aggregates say of the rows: numbers and texts, found on the way where a job runs."""
+def checkpointed_with(frame: DataFrame, facts: Sequence[str]) -> tuple[DataFrame, list[Any]]:
+    """`checkpointed`, and what aggregates in SQL say of the rows: numbers and texts, found on the way of a job."""
     if hasattr(frame, "_jdf") and _computed(frame) is None:
         name = f"facts-{uuid.uuid4()}"
-        observed = frame.observe(name, *(fact.alias(f"f{i}") for i, fact in enumerate(facts)))
+        observed = frame.observe(name, *(F.expr(f"{fact} AS f{i}") for i, fact in enumerate(facts)))
         kept = checkpointed(observed)
         known = observed._jdf.queryExecution().observedMetrics().get(name)
         if known.isDefined():
@@ -66,7 +66,7 @@ def checkpointed_with(frame: DataFrame, facts: Sequence[Column]) -> tuple[DataFr
             return kept, [found.get(f"f{i}") for i in range(len(facts))]
     else:
         kept = checkpointed(frame)
-    [row] = kept.agg(*facts).collect()
+    [row] = kept.selectExpr(*facts).collect()
     return kept, list(row)
 
 
@@ -82,7 +82,7 @@ def few_here(frame: DataFrame, most: int) -> pa.Table | None:
     if computed is not None:
         return _arrow_of(frame, computed)
     jvm: Any = frame.sparkSession.sparkContext._jvm
-    plan = frame.select("*", F.spark_partition_id().alias(_TASK))._jdf.queryExecution().analyzed()
+    plan = frame.selectExpr("*", f"spark_partition_id() AS {_TASK}")._jdf.queryExecution().analyzed()
     literal = getattr(getattr(_expressions(jvm), "Literal$"), "MODULE$").apply(most + 1)
     limited = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalLimit(literal, plan)
     try:

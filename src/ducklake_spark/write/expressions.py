@@ -155,7 +155,14 @@ NESTED = (
     spark_types.VariantType,
 )
 """Types of Spark whose values have parts."""
-_PLAIN = (spark_types.NumericType, spark_types.BooleanType)
+_PLAIN = (
+    spark_types.NumericType,
+    spark_types.BooleanType,
+    spark_types.DateType,
+    spark_types.TimestampType,
+    spark_types.TimestampNTZType,
+    spark_types.BinaryType,
+)
 
 
 def is_carried_as_is(source: spark_types.DataType, target: DataType) -> bool:
@@ -163,7 +170,7 @@ def is_carried_as_is(source: spark_types.DataType, target: DataType) -> bool:
     if isinstance(target, (List, Map, Struct)):
         return False
     return isinstance(source, spark_types.StringType) or (
-        isinstance(source, _PLAIN) and target.name != "varchar"
+        isinstance(source, _PLAIN) and _travels_as(source, target.name) is None
     )
 
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyspark.sql.types as spark_types
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ducklake_spark.errors import InvalidInputError
+from ducklake_spark.format.names import ticked
+from ducklake_spark.spark.columns import Value, selected
 from ducklake_spark.spark.writer import few_here, max_rows
 from ducklake_spark.write.encoders.encoding import require_level
 from ducklake_spark.write.expressions import NESTED, carried, check_assignable, is_carried_as_is, nullable
@@ -101,16 +103,18 @@ def arriving(target: Target, frame: DataFrame, others: tuple[str, ...] = ()) -> 
     # By position: names may have dots in them, or differ by case only.
     prepared = frame.toDF(*[f"c{i}" for i in range(len(fields))], *others)
     targets = {position: column for column, position in positions.items()}
-    columns: list[Column | str] = []
+    columns: list[Value] = []
     for i, (name, part) in enumerate(fields):
         if i in targets:
             check_assignable(part, targets[i].data_type, f'"{target.table.name}.{targets[i].name}"')
         if i not in targets or is_carried_as_is(part, targets[i].data_type):
             columns.append(f"c{i}")
             continue
-        column, travels = carried(F.col(f"c{i}"), part, targets[i].data_type)
-        columns.append(column.alias(f"c{i}"))
+        given = F.col(f"c{i}")
+        column, travels = carried(given, part, targets[i].data_type)
+        columns.append(f"c{i}" if column is given else column)
         fields[i] = (name, travels)
     if any(not isinstance(column, str) for column in columns):
-        prepared = prepared.select(*columns, *others)
+        moved = [(f"c{i}", column) for i, column in enumerate(columns)]
+        prepared = selected(prepared, [*moved, *((other, ticked(other)) for other in others)])
     return Arriving(prepared, tuple(fields), others)

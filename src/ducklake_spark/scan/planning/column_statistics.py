@@ -77,18 +77,25 @@ def exact_statistics(
     """
     if not names:
         return {}
-    kinds = {column.column_id: column.data_type for column in plan.table.columns}
-    exact = {
-        made.field.name
-        for column, made in zip(plan.table.columns, group.projections, strict=True)
-        if made.field is not None
-        and group.key.mapping_id is None
-        and (isinstance(kinds[column.column_id], Decimal) or kinds[column.column_id].name in _EXACT)
-    }
     return {
-        name: found if name in exact else (None, None, found[2])
+        name: found if has_exact_bounds(plan, group, name) else (None, None, found[2])
         for name, found in column_statistics(store, plan, group, names).items()
     }
+
+
+def has_exact_bounds(plan: ScanPlan, group: FileGroup, name: str) -> bool:
+    """Whether bounds of the column with this name are values that are in the files."""
+    return group.key.mapping_id is None and any(
+        made.field is not None
+        and made.field.name == name
+        and (isinstance(column.data_type, Decimal) or column.data_type.name in _EXACT)
+        for column, made in zip(plan.table.columns, group.projections, strict=True)
+    )
+
+
+def statistics_column(plan: ScanPlan, group: FileGroup, name: str, kind: str) -> StatisticsColumn | None:
+    """The column with this name and SQL for its bounds; None where the catalog's statistics say nothing of it."""
+    return next((each for each in _wanted(plan, group, kind) if each.name == name), None)
 
 
 def column_statistics(
@@ -129,7 +136,7 @@ def column_statistics(
 
 
 @dataclass(frozen=True)
-class _Column:
+class StatisticsColumn:
     """A column, and SQL for its bounds as values that the database compares."""
 
     column_id: int
@@ -166,18 +173,18 @@ def _text(found: Any) -> str:
     return found if isinstance(found, str) else bytes(found).decode()
 
 
-def _wanted(plan: ScanPlan, group: FileGroup, kind: str) -> Iterator[_Column]:
+def _wanted(plan: ScanPlan, group: FileGroup, kind: str) -> Iterator[StatisticsColumn]:
     for column, made in zip(plan.table.columns, group.projections, strict=True):
         versions = plan.history.versions.get(column.column_id, ())
         if made.field is None or not made.is_plain or len({node.column_type for node in versions}) > 1:
             continue
         if isinstance(made.field.dataType, _UNBOUNDED):
             if column.type in ("varchar", "json", "blob"):
-                yield _Column(column.column_id, made.field.name, made.field.dataType, "NULL", "NULL")
+                yield StatisticsColumn(column.column_id, made.field.name, made.field.dataType, "NULL", "NULL")
             continue
         sides = [_value_sql(column, made.field.dataType, f"s.{side}_value", kind) for side in ("min", "max")]
         if sides[0] is not None and sides[1] is not None:
-            yield _Column(column.column_id, made.field.name, made.field.dataType, sides[0], sides[1])
+            yield StatisticsColumn(column.column_id, made.field.name, made.field.dataType, sides[0], sides[1])
 
 
 def _value_sql(column: ColumnDef, spark_type: spark_types.DataType, bound: str, kind: str) -> str | None:
@@ -207,7 +214,7 @@ def _value_sql(column: ColumnDef, spark_type: spark_types.DataType, bound: str, 
 
 
 def _query(
-    low: str, high: str, columns: list[_Column], plan: ScanPlan, where: str, params: tuple[Any, ...]
+    low: str, high: str, columns: list[StatisticsColumn], plan: ScanPlan, where: str, params: tuple[Any, ...]
 ) -> Query:
     ids = ", ".join(str(column.column_id) for column in columns)
     bad = (

@@ -474,7 +474,7 @@ def _summary_parts(plan: ScanPlan) -> tuple[list[str], str]:
     )
     keys = [
         "f.mapping_id",
-        f"CASE WHEN {_has_deletes(plan)} THEN 1 ELSE 0 END",
+        f"CASE WHEN {has_deletes(plan)} THEN 1 ELSE 0 END",
         f"CASE WHEN f.partial_max > {plan.snapshot.snapshot_id} THEN 1 ELSE 0 END",
         f"CASE {epoch}ELSE {len(plan.boundaries)} END" if epoch else "0",
         f"CASE WHEN {is_exact(plan)} THEN 1 ELSE 0 END",
@@ -505,7 +505,7 @@ def is_exact(plan: ScanPlan) -> str:
     )
 
 
-def _has_deletes(plan: ScanPlan) -> str:
+def has_deletes(plan: ScanPlan) -> str:
     """A condition on `f`: the file has deleted rows."""
     at, table_id = plan.snapshot.snapshot_id, plan.table.table_id
     parts = []
@@ -545,7 +545,7 @@ def group_condition(
     if key.other_ids:
         parts.append(f"f.data_file_id NOT IN ({', '.join(map(str, key.other_ids))})")
     if not key.deletes_differ:
-        marks = _has_deletes(plan)
+        marks = has_deletes(plan)
         parts.append(f"({marks})" if key.has_deletes else f"NOT ({marks})")
     if plan.boundaries:
         edges = [None, *plan.boundaries, None]

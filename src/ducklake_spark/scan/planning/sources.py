@@ -20,6 +20,7 @@ from ducklake_spark.scan.planning.column_statistics import (
     row_count,
 )
 from ducklake_spark.scan.planning.file_facts import FileCode
+from ducklake_spark.scan.planning.first_rows import enough_files, partition_counts, sure_bound
 from ducklake_spark.scan.planning.listing import (
     Condition,
     ScanFile,
@@ -108,6 +109,21 @@ class GroupFiles(WithDeletes):
         require_snapshot(self.store, self.plan)
         return rows, {} if rows is None else exact_statistics(self.store, self.plan, self.group, names)
 
+    def bound(self, name: str, rows: int, ascending: bool) -> int | float | str | bool | None:
+        if self.dropped or self.changes_rows:
+            return None
+        return sure_bound(self.store, self.plan, self.group, name, rows, ascending=ascending)
+
+    def counts(self, names: Sequence[str]) -> list[list[Any]] | None:
+        if self.dropped or self.changes_rows:
+            return None
+        require_snapshot(self.store, self.plan)
+        return partition_counts(self.store, self.plan, self.group, names)
+
+    def first(self, rows: int) -> list[IndexedFile]:
+        unsure = self.dropped or self.changes_rows
+        return self._indexed(None if unsure else enough_files(self.plan, self.group, rows))
+
     def scan_files(self, keep: Condition | None = None) -> list[ScanFile]:
         """The files, those that the transaction dropped left out."""
         return self._left(data_files(self.store, self.plan, self.group.key, keep))
@@ -116,7 +132,9 @@ class GroupFiles(WithDeletes):
         return [file for file in files if file.data_file_id not in self.dropped] if self.dropped else files
 
     def files(self, filters: Sequence[Any]) -> list[IndexedFile]:
-        keep = condition(filters, self.plan, self.group, self.store.kind)
+        return self._indexed(condition(filters, self.plan, self.group, self.store.kind))
+
+    def _indexed(self, keep: Condition | None) -> list[IndexedFile]:
         names: Mapping[int, str] = {}
         if self.rows_deleted is None:
             files = self.scan_files(keep)

@@ -27,6 +27,7 @@ from ducklake_spark.format.options import DEFAULT_TARGET_FILE_SIZE
 from ducklake_spark.format.statistics import ColumnStats
 from ducklake_spark.format.types import Decimal, Struct, duckdb_name, quote, text_literal
 from ducklake_spark.spark import writer as jvm
+from ducklake_spark.spark.columns import Value, selected_with
 from ducklake_spark.workers.buckets import register
 from ducklake_spark.workers.duckdb_encoder import NULL_REASON, hive_folder
 from ducklake_spark.workers.parquet_source import FAILURE_MARK
@@ -91,7 +92,7 @@ class SparkWrite:
 
     table: TableDef
     frame: DataFrame
-    columns: tuple[tuple[str, Column, int], ...]
+    columns: tuple[tuple[str, Value, int], ...]
     """Name, value and field id of each column of the file."""
     order: tuple[Column, ...]
     options: Mapping[str, str]
@@ -226,23 +227,26 @@ def plan(
     order = _order(table, option)
     if options is None or order is None:
         return None
-    columns = []
+    columns: list[tuple[str, Value, int]] = []
     for column in table.columns:
         position = positions.get(column.column_id)
-        value = (
+        value: Value | None = (
             _default(column)
             if position is None
+            else f"c{position}"
+            if column.nulls_allowed and fields[position][1] == spark_type(column) and not column.children
             else assigned(F.col(f"c{position}"), fields[position][1], column)
         )
         if value is None:
             return None
         if not column.nulls_allowed:
             nothing = F.lit(None).cast("string")
+            assert isinstance(value, Column)
             value = F.coalesce(value, _failure(column, nothing, NULL_REASON))
         columns.append((column.name, value, column.column_id))
     if row_id is not None:
         position = [name for name, _ in fields].index(row_id[0])
-        columns.append((row_id[0], F.col(f"c{position}").cast("long"), row_id[1]))
+        columns.append((row_id[0], f"CAST(c{position} AS BIGINT)", row_id[1]))
     for key, column in table_keys(table):
         stored = spark_type(column)
         assert stored is not None
@@ -316,12 +320,19 @@ def write(planned: SparkWrite, job: str) -> list[str]:
     table, frame = planned.table, planned.frame
     # What the optimizer finds to be never NULL becomes a required column of the file; the format has optional ones.
     # This always holds, and the optimizer cannot know it.
-    always = F.spark_partition_id() >= 0
-    values = frame.select(
-        *[
-            F.when(always, value).alias(name, metadata={FIELD_ID: field_id})
+    always = "spark_partition_id() >= 0"
+    values = selected_with(
+        frame,
+        [
+            (
+                name,
+                f"CASE WHEN {always} THEN {value} END"
+                if isinstance(value, str)
+                else F.when(F.expr(always), value),
+                {FIELD_ID: field_id},
+            )
             for name, value, field_id in planned.columns
-        ]
+        ],
     )
     helpers = {}
     for i, (key, column) in enumerate(table_keys(table)):

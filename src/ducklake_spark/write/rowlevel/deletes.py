@@ -31,6 +31,7 @@ from ducklake_spark.format.edits import DeleteRows, TableEdit
 from ducklake_spark.format.encryption import key_of
 from ducklake_spark.format.objects import is_local
 from ducklake_spark.scan.read import FILE_ID, INLINED_NAME, hidden
+from ducklake_spark.spark.columns import selected
 from ducklake_spark.spark.errors import task_failure
 from ducklake_spark.spark.worker_functions import map_in_arrow, require_workers
 from ducklake_spark.spark.writer import (
@@ -108,7 +109,7 @@ def delete_matching(target: Target, matching: DataFrame) -> tuple[DeleteRows | N
         target: The table.
         matching: A DataFrame with the columns of `LOCATOR` of the rows to delete.
     """
-    found = matching.select(*(F.col(name).alias(short) for name, short in zip(LOCATOR, "fnp", strict=True)))
+    found = selected(matching, zip("fnp", LOCATOR, strict=True))
     if is_classic_frame(found):
         # One scan, without a shuffle and without Python workers.
         here = few_here(found, few_of_task(target, found, _LOCATOR_BYTES))

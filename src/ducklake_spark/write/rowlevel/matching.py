@@ -88,23 +88,23 @@ def keys_of(table: DataFrame, source: DataFrame, on: Column, names: tuple[str, s
     return tuple(found)
 
 
-def facts_of(keys: Sequence[Key], number: str) -> list[Column]:
-    """Aggregates over the source that say what is known of its keys.
+def facts_of(keys: Sequence[Key], number: str) -> list[str]:
+    """Aggregates over the source, in SQL, that say what is known of its keys.
 
     Args:
         keys: The keys.
         number: The column of the source with its `monotonically_increasing_id`.
     """
     # Of each partition a few values are enough: if there are more rows, the set is not asked for.
-    is_first = F.col(number).bitwiseAND(F.lit(_ROW_OF_PARTITION)) < FEW
-    count = F.count(F.lit(1))
-    wanted = [count]
+    is_first = f"({number} & {_ROW_OF_PARTITION}L) < {FEW}"
+    wanted = ["count(1)"]
     for key in keys:
-        column = F.col(ticked(key.source))
+        column = ticked(key.source)
+        some = f"collect_set(CASE WHEN {is_first} THEN CAST({column} AS STRING) END)"
         wanted += [
-            F.min(column).cast("string"),
-            F.max(column).cast("string"),
-            F.when(count <= FEW, F.collect_set(F.when(is_first, column.cast("string")))),
+            f"CAST(min({column}) AS STRING)",
+            f"CAST(max({column}) AS STRING)",
+            f"CASE WHEN count(1) <= {FEW} THEN {some} END",
         ]
     return wanted
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ducklake_spark.format.data import LOCAL_ROW_ID
@@ -16,6 +16,7 @@ from ducklake_spark.format.names import ticked
 from ducklake_spark.format.objects import TableDef
 from ducklake_spark.scan.projection.column import ROW_ID_NAME
 from ducklake_spark.scan.read import hidden
+from ducklake_spark.spark.columns import selected
 from ducklake_spark.spark.writer import checkpointed, is_cheap, is_classic_frame
 from ducklake_spark.write.files import row_size
 from ducklake_spark.write.insert import arriving, rows_to_add
@@ -47,13 +48,14 @@ def changed_rows(frame: DataFrame, assignments: Mapping[str, Any], table: TableD
         NotFoundError: There is no such column.
     """
     values = assigned_values(assignments, table)
-    row_id = kept_row_id(*(F.col(name) for name in HIDDEN))
-    # A name costs fewer calls to the JVM than a column.
-    selected = [
-        values[column.name].alias(column.name) if column.name in values else ticked(column.name)
-        for column in table.columns
-    ]
-    return frame.select(*selected, row_id.alias(ROW_ID_NAME), *HIDDEN)
+    return selected(
+        frame,
+        [
+            *((column.name, values.get(column.name, ticked(column.name))) for column in table.columns),
+            (ROW_ID_NAME, kept_row_id(*HIDDEN)),
+            *((name, name) for name in HIDDEN),
+        ],
+    )
 
 
 def evaluated(
@@ -140,11 +142,11 @@ def versions_to_add(target: Target, changed: DataFrame) -> list[Added]:
     return [rows_to_add(target, kept), rows_to_add(replace(target, has_row_ids=False), new)]
 
 
-def kept_row_id(file_id: Column, inlined_name: Column, _position: Column, row_id: Column) -> Column:
-    """The id that a new version of a row keeps; none if this transaction inserted the row.
+def kept_row_id(file_id: str, inlined_name: str, _position: str, row_id: str) -> str:
+    """The id that a new version of a row keeps, in SQL over `HIDDEN`; none if this transaction inserted the row.
 
     Committed rows keep whatever they have: the extension leaves ids as high as those of uncommitted rows in files
     whose rows were updated in the transaction that inserted them.
     """
-    is_committed = (file_id >= 0) | inlined_name.isNotNull()
-    return F.when(is_committed | (row_id < F.lit(LOCAL_ROW_ID)), row_id)
+    is_kept = f"{file_id} >= 0 OR {inlined_name} IS NOT NULL OR {row_id} < {LOCAL_ROW_ID}L"
+    return f"CASE WHEN {is_kept} THEN {row_id} END"

@@ -30,6 +30,7 @@ class ReadRule extends Rule {
     public String ruleName() { return NAME; }
     public TreeNode apply(TreeNode plan) {
         LogicalPlan read = ducklake.statistics.Aggregates.in((LogicalPlan) ((LogicalPlan) plan).transformDown(this.reads));
+        read = ducklake.statistics.Limits.in(read);
         Kept kept = new Kept(read);
         if (kept.any() && Plans.isExplained()) kept.list();
         return read;

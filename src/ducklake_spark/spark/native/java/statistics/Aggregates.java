@@ -38,10 +38,12 @@ public class Aggregates extends scala.runtime.AbstractPartialFunction {
     }
 
     private static LogicalPlan answered(Aggregate plan) {
-        if (!plan.groupingExpressions().isEmpty() || plan.aggregateExpressions().isEmpty()) return null;
+        boolean isGrouped = !plan.groupingExpressions().isEmpty();
+        if (plan.aggregateExpressions().isEmpty()) return null;
         List asked = new ArrayList();
         for (int i = 0; i < plan.aggregateExpressions().size(); i++)
-            if (!find((Expression) plan.aggregateExpressions().apply(i), asked)) return null;
+            if (!find((Expression) plan.aggregateExpressions().apply(i), asked, isGrouped)) return null;
+        if (isGrouped) return Groups.answered(plan, asked);
         List wanted = new ArrayList();
         for (int i = 0; i < asked.size(); i++) wanted.add(column((AggregateExpression) asked.get(i)));
         List leaves = new ArrayList();
@@ -60,31 +62,32 @@ public class Aggregates extends scala.runtime.AbstractPartialFunction {
             columns.add(((Expression) plan.aggregateExpressions().apply(i)).transformDown(new Values(literals)));
         List row = new ArrayList();
         row.add(LakeFiles.NO_VALUES);
-        return new Project(list(columns), local(list(row)));
+        return new Project(list(columns), local(list(new ArrayList()), list(row)));
     }
 
-    /** A relation of no columns; its constructor changes from version to version. */
-    private static LogicalPlan local(Object rows) {
+    /** A relation of rows that are here; its constructor changes from version to version. */
+    static LogicalPlan local(Object output, Object rows) {
         try {
             java.lang.reflect.Constructor made = LocalRelation.class.getConstructors()[0];
             Object[] values = new Object[made.getParameterTypes().length];
             for (int i = 0; i < values.length; i++)
-                values[i] = i == 0 ? list(new ArrayList()) : i == 1 ? rows : i == 2 ? (Object) Boolean.FALSE : scala.Option.empty();
+                values[i] = i == 0 ? output : i == 1 ? rows : i == 2 ? (Object) Boolean.FALSE : scala.Option.empty();
             return (LogicalPlan) made.newInstance(values);
         } catch (Exception e) { throw new RuntimeException(e); }
     }
 
     /** Adds the aggregates of an expression; false if one of them is no count, least or greatest of a column. */
-    private static boolean find(Expression each, List asked) {
+    private static boolean find(Expression each, List asked, boolean isGrouped) {
         if (each instanceof AggregateExpression) {
             AggregateExpression found = (AggregateExpression) each;
             if (found.isDistinct() || found.filter().isDefined() || !isKnown(found.aggregateFunction())) return false;
             asked.add(found);
             return true;
         }
+        if (each instanceof Attribute && isGrouped) return true;
         if (each instanceof Attribute || !each.deterministic()) return false;
         for (int i = 0; i < each.children().size(); i++)
-            if (!find((Expression) each.children().apply(i), asked)) return false;
+            if (!find((Expression) each.children().apply(i), asked, isGrouped)) return false;
         return true;
     }
     private static boolean isKnown(AggregateFunction function) {
@@ -101,7 +104,7 @@ public class Aggregates extends scala.runtime.AbstractPartialFunction {
     }
 
     /** Where the rows come from, with the columns under the names that they have there; false if rows may be left out. */
-    private static boolean leaves(LogicalPlan plan, List wanted, List found) {
+    static boolean leaves(LogicalPlan plan, List wanted, List found) {
         if (plan instanceof Project) {
             List inside = new ArrayList();
             for (int i = 0; i < wanted.size(); i++) {
@@ -129,13 +132,18 @@ public class Aggregates extends scala.runtime.AbstractPartialFunction {
             found.add(new ListLeaf((LocalRelation) plan, wanted));
             return true;
         }
-        if (!(plan instanceof LogicalRelation) || !(((LogicalRelation) plan).relation() instanceof HadoopFsRelation)) return false;
-        Object index = ((HadoopFsRelation) ((LogicalRelation) plan).relation()).location();
-        if (!(index instanceof LakeFiles) || !((LakeFiles) index).isCounted) return false;
+        LakeFiles index = files(plan);
+        if (index == null) return false;
         for (int i = 0; i < wanted.size(); i++)
             if (wanted.get(i) != null && place(plan.output(), (Attribute) wanted.get(i)) < 0) return false;
-        found.add(new FilesLeaf((LakeFiles) index, wanted));
+        found.add(new FilesLeaf(index, wanted));
         return true;
+    }
+    /** The files of a relation of which the catalog has statistics, or null. */
+    static LakeFiles files(LogicalPlan plan) {
+        if (!(plan instanceof LogicalRelation) || !(((LogicalRelation) plan).relation() instanceof HadoopFsRelation)) return null;
+        Object index = ((HadoopFsRelation) ((LogicalRelation) plan).relation()).location();
+        return index instanceof LakeFiles && ((LakeFiles) index).isCounted ? (LakeFiles) index : null;
     }
     private static Attribute under(scala.collection.immutable.Seq columns, Attribute column) {
         for (int i = 0; i < columns.size(); i++) {
@@ -161,6 +169,8 @@ abstract class Leaf {
     final List wanted;
     Leaf(List wanted) { this.wanted = wanted; }
     abstract boolean add(List asked, Object[] values);
+    /** Adds how many rows there are of each combination of values; false if that is not known. */
+    abstract boolean addGroups(Map counts);
 
     static void count(Object[] values, int i, long more) {
         values[i] = Long.valueOf((values[i] == null ? 0L : ((Long) values[i]).longValue()) + more);
@@ -179,6 +189,26 @@ abstract class Leaf {
 class ListLeaf extends Leaf {
     private final LocalRelation rows;
     ListLeaf(LocalRelation rows, List wanted) { super(wanted); this.rows = rows; }
+    boolean addGroups(Map counts) {
+        int[] places = new int[this.wanted.size()];
+        for (int i = 0; i < places.length; i++) {
+            places[i] = Aggregates.place(this.rows.output(), (Attribute) this.wanted.get(i));
+            if (places[i] < 0) return false;
+        }
+        scala.collection.Iterator each = this.rows.data().iterator();
+        while (each.hasNext()) {
+            InternalRow row = (InternalRow) each.next();
+            List values = new ArrayList();
+            for (int i = 0; i < places.length; i++) {
+                DataType type = ((Attribute) this.wanted.get(i)).dataType();
+                Object value = row.isNullAt(places[i]) ? null : row.get(places[i], type);
+                values.add(value instanceof org.apache.spark.unsafe.types.UTF8String
+                    ? ((org.apache.spark.unsafe.types.UTF8String) value).copy() : value);
+            }
+            Groups.add(counts, values, 1);
+        }
+        return true;
+    }
     boolean add(List asked, Object[] values) {
         for (int i = 0; i < values.length; i++) {
             AggregateExpression of = (AggregateExpression) asked.get(i);
@@ -198,13 +228,33 @@ class ListLeaf extends Leaf {
 
 /** Rows of files. */
 class FilesLeaf extends Leaf {
-    private final LakeFiles files;
+    final LakeFiles files;
     FilesLeaf(LakeFiles files, List wanted) { super(wanted); this.files = files; }
+    /** A value up to which, or from which on, so many rows are for sure; null if nobody knows one. */
+    Object bound(int count, boolean isAscending, DataType type) {
+        Object[] question = new Object[] {((Attribute) this.wanted.get(0)).name(), Integer.valueOf(count), Boolean.valueOf(isAscending)};
+        Object found = this.files.known("bound", java.util.Arrays.asList(question));
+        return found == null ? null : LakeStatistics.known(found, type);
+    }
+    boolean addGroups(Map counts) {
+        List names = new ArrayList();
+        for (int i = 0; i < this.wanted.size(); i++) names.add(((Attribute) this.wanted.get(i)).name());
+        List known = (List) this.files.known("counts", names);
+        if (known == null) return false;
+        for (int i = 0; i < known.size(); i++) {
+            List given = (List) known.get(i);
+            List values = new ArrayList();
+            for (int j = 0; j < names.size(); j++)
+                values.add(Groups.value(given.get(j), ((Attribute) this.wanted.get(j)).dataType()));
+            Groups.add(counts, values, ((Number) given.get(names.size())).longValue());
+        }
+        return true;
+    }
     boolean add(List asked, Object[] values) {
         java.util.TreeSet names = new java.util.TreeSet();
         for (int i = 0; i < this.wanted.size(); i++)
             if (this.wanted.get(i) != null) names.add(((Attribute) this.wanted.get(i)).name());
-        Map known = this.files.exact(new ArrayList(names));
+        Map known = (Map) this.files.known("exact", new ArrayList(names));
         if (known.get("rows") == null) return false;
         long rows = ((Number) known.get("rows")).longValue();
         Map columns = (Map) known.get("columns");

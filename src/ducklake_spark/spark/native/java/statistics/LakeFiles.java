@@ -33,11 +33,13 @@ public class LakeFiles implements FileIndex {
     final BiFunction python;
     private final String title;
     private final String token;
-    private final int total;
+    final int total;
     private final long size;
     /** Whether the catalog has statistics of the files. */
     final boolean isCounted;
-    private final java.util.Map exact = new java.util.HashMap();
+    /** How many rows are wanted of it, whichever; -1 for all. */
+    private int wanted = -1;
+    private final java.util.Map known = new java.util.HashMap();
     private volatile String shown;
 
     LakeFiles(BiFunction python, String title, String token, int total, long size, boolean isCounted) {
@@ -54,7 +56,8 @@ public class LakeFiles implements FileIndex {
             scala.collection.immutable.Seq dataFilters) {
         java.util.List trees = new ArrayList();
         for (int i = 0; i < dataFilters.size(); i++) trees.add(tree((Expression) dataFilters.apply(i)));
-        java.util.List listed = (java.util.List) asked("files", text(trees));
+        boolean isWhole = this.wanted < 0 || dataFilters.size() > 0;
+        java.util.List listed = (java.util.List) (isWhole ? asked("files", text(trees)) : asked("first", text(Integer.valueOf(this.wanted))));
         java.util.List keys = new ArrayList();
         for (int i = 0; i < listed.size(); i++)
             if (((java.util.List) listed.get(i)).size() > 3) keys.add(((java.util.List) listed.get(i)).get(3));
@@ -98,11 +101,20 @@ public class LakeFiles implements FileIndex {
         return other instanceof LakeFiles && ((LakeFiles) other).token.equals(this.token);
     }
 
-    /** How many rows there are, and of these columns the least and the greatest value and the number of NULLs. */
-    java.util.Map exact(java.util.List columns) {
-        synchronized (this.exact) {
-            if (!this.exact.containsKey(columns)) this.exact.put(columns, asked("exact", text(columns)));
-            return (java.util.Map) this.exact.get(columns);
+    /** The same files, for who wants so many of their rows, whichever; nobody has statistics of those. */
+    LakeFiles first(int rows) {
+        LakeFiles made = new LakeFiles(this.python, this.title, this.token + " first " + rows, this.total, this.size, false);
+        made.wanted = rows;
+        return made;
+    }
+
+    /** What Python answers to a question about these files, which stay the same; an optimizer asks again and again. */
+    Object known(String what, java.util.List argument) {
+        java.util.List question = new ArrayList(argument);
+        question.add(what);
+        synchronized (this.known) {
+            if (!this.known.containsKey(question)) this.known.put(question, asked(what, text(argument)));
+            return this.known.get(question);
         }
     }
 
