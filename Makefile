@@ -102,9 +102,9 @@ format: venv ## Format the code
 types: venv ## Check types
 	$(BIN)/mypy
 
-docs: venv ## Build the documentation site into build/site; a broken link fails
+docs: venv ## Build the documentation site into build/site; a broken link or a missing docstring fails
 	$(BIN)/python scripts/site/references.py
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 docs-release: docs ## Commit the site of this version to the local branch gh-pages, beside those of earlier ones
 	PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 $(BIN)/mike deploy --update-aliases "$$($(BIN)/python -c 'import ducklake_spark; print(ducklake_spark.__version__)')" latest

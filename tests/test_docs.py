@@ -8,14 +8,17 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+from typer.testing import CliRunner
 
 import ducklake_spark
+from ducklake_spark.cli.app import app
 from tests.interop.oracle import Oracle
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
-POSTGRES = "dbname=lake_catalog host=localhost"
+POSTGRES = "dbname=lake_catalog"
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -58,12 +61,13 @@ def test_the_blocks_of_a_page_run_one_after_another(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "docs"}
+    database = None
     for language, text in blocks(page):
         if language == "python":
             request.getfixturevalue("spark")  # the active session, which a lake without one takes
             if POSTGRES in text:
-                conninfo = request.getfixturevalue("postgres_server").fresh_database()
-                text = text.replace(POSTGRES, json.dumps(conninfo)[1:-1])
+                database = database or request.getfixturevalue("postgres_server").fresh_database()
+                text = text.replace(POSTGRES, json.dumps(database)[1:-1])
             run(text, page.name, names)
         elif (
             language == "sql" and page.name != "from-duckdb.md"
@@ -83,6 +87,23 @@ def test_the_first_minute_can_be_had_twice(tmp_path: Path, monkeypatch: pytest.M
         for language, text in blocks(ROOT / "README.md"):
             if language == "python":
                 run(text, "README.md", names)
+
+
+def test_commands_in_shell_blocks_are_those_of_the_command_line() -> None:
+    """What no test can run, such as a line for cron, is at least understood."""
+    commands = {str(info.name): info for info in app.registered_commands}
+    seen = 0
+    for page in PAGES:
+        text = "\n".join(text for language, text in blocks(page) if language in ("sh", "console"))
+        for name, rest in re.findall(r"(?:^|[ /])ducklake-spark (?!--)([\w-]+)(.*)$", text, re.MULTILINE):
+            assert name in commands, f"{page.name}: {name}"
+            shown = click.unstyle(CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"}).output)
+            options = re.findall(r"(?<= )--[a-z][a-z-]*", re.sub(r"'.*?'|\".*?\"", "", rest.split(" #")[0]))
+            assert not [option for option in options if f"{option} " not in shown], (
+                f"{page.name}: {name}{rest}"
+            )
+            seen += 1
+    assert seen > 10
 
 
 def test_links_lead_somewhere() -> None:

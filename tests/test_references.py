@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
+import griffe
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -22,6 +24,19 @@ def test_every_file_says_what_it_is_for() -> None:
     names = [path.name for path in (ROOT / "src" / "ducklake_spark").rglob("*.py") if path.stat().st_size]
     assert len(names) > 300
     assert page.count("\n| `") == len(names)
+
+
+def test_the_site_finds_public_names_without_docstrings() -> None:
+    """`make docs` fails for each; MkDocs must not be quiet for that, as then it counts no warnings."""
+    extension = runpy.run_path(str(ROOT / "scripts" / "site" / "doctests.py"))
+    code = 'class A:\n    """Said."""\n    def b(self): ...\n    def _c(self): ...\n'
+    visited = griffe.visit("ducklake_spark.api.lake", Path("lake.py"), code)["A"]
+    found = [each.name for each in (visited, *visited.members.values()) if extension["lacks_docstring"](each)]
+    assert found == ["b"]
+    build = re.search(
+        r"^docs: .*?\n\n", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert build and "mkdocs build --strict" in build[0] and "quiet" not in build[0]
 
 
 def test_the_dag_on_the_page_is_the_example() -> None:

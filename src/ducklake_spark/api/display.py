@@ -224,5 +224,11 @@ def _html(card: Card) -> str:
 
 def _html_list(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     used = [index for index in range(len(head)) if any(row[index] for row in rows)]
-    cells = [[html.Cell(row[index], is_number=head[index] == "snapshot") for index in used] for row in rows]
+    cells = [
+        [
+            html.Cell(row[at], is_number=head[at] == "snapshot", is_whole=head[at].startswith("time"))
+            for at in used
+        ]
+        for row in rows
+    ]
     return html.grid([head[index] for index in used], cells) if used else ""

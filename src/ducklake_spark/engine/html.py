@@ -20,7 +20,9 @@ _CELL = "padding:3px 14px 3px 0;vertical-align:top;border:0;background:transpare
 _LEFT, _RIGHT = "text-align:left", "text-align:right;font-variant-numeric:tabular-nums"
 _QUIET = "opacity:.65"
 _WHOLE = "white-space:nowrap"
-_TEXT = "white-space:pre-wrap;overflow-wrap:anywhere;max-width:34em"
+_TEXT = "white-space:pre-wrap;max-width:34em"
+_LONG_WORD = 30
+"""Words of more letters are broken wherever the line ends; others stay whole, and lists may be wide."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def facts(pairs: Sequence[tuple[str, str]]) -> str:
     """Labels with their values; nothing if there are none."""
     lines = "".join(
         f'<tr style="background:transparent"><th style="{_CELL};{_LEFT};{_QUIET};font-weight:400">'
-        f'{html.escape(label)}</th><td style="{_CELL};{_LEFT};{_TEXT}">{html.escape(value)}</td></tr>'
+        f'{html.escape(label)}</th><td style="{_CELL};{_LEFT};{_text(value)}">{html.escape(value)}</td></tr>'
         for label, value in pairs
     )
     return f'<table style="{_TABLE}"><tbody>{lines}</tbody></table>' if lines else ""
@@ -92,8 +94,18 @@ def human_bytes(count: int) -> str:
     return f"{count / 1000**power:.1f} {['', 'kB', 'MB', 'GB', 'TB', 'PB'][power]}"
 
 
+def _text(text: str) -> str:
+    """The style of a text.
+
+    >>> "anywhere" in _text("inserted_into_table, deleted_from_table"), "anywhere" in _text("x" * 100)
+    (False, True)
+    """
+    is_long = any(len(word) > _LONG_WORD for word in text.split())
+    return f"{_TEXT};overflow-wrap:{'anywhere' if is_long else 'break-word'}"
+
+
 def _cell(cell: Cell, is_number: bool) -> str:
-    style = f"{_CELL};{_LINE};{_RIGHT if is_number else f'{_LEFT};{_WHOLE if cell.is_whole else _TEXT}'}"
+    style = f"{_CELL};{_LINE};{_RIGHT if is_number else f'{_LEFT};{_WHOLE if cell.is_whole else _text(cell.text)}'}"
     if cell.is_quiet:
         style += f";{_QUIET}"
     more = f' title="{html.escape(cell.more)}"' if cell.more else ""
