@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import duckdb
 import pytest
 from hypothesis import given
@@ -37,7 +39,10 @@ def test_names_as_duckdb_prints_them_are_split_again(parts: list[str]) -> None:
 
 @given(names | st.text("aZ_09", min_size=1, max_size=4))
 def test_names_are_quoted_where_duckdb_quotes_them(name: str) -> None:
-    assert quote_if_needed(name) == canonical_expression(quote(name))
+    printed = canonical_expression(quote(name))
+    if not duckdb.__version__.startswith("1.") and re.match("_[0-9]", name):
+        printed = name  # DuckDB 2 quotes these, which catalogs of 1.5 do not need
+    assert quote_if_needed(name) == printed
 
 
 def test_keywords_are_quoted_where_duckdb_quotes_them() -> None:

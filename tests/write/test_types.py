@@ -301,6 +301,8 @@ def test_dataframes_of_every_type(
     assert table.insert(spark.sql(FRAME).repartition(3)) == 3
     texts = lake.texts("t", "n")
     for name, *expected in zip(FRAME_TYPES, *FRAME_TEXTS, strict=True):
+        if name == "iv" and limit == "files" and not duckdb.__version__.startswith("1."):
+            expected[0] = "1 day"  # DuckDB 2 writes whole days of hours as days
         assert texts[name] == expected, name
     wanted = ", ".join(f"CAST({name} AS VARCHAR)" for name in FRAME_TYPES if name not in ("da", "ts"))
     assert len(lake.ask(f"SELECT {wanted} FROM t")) == 3

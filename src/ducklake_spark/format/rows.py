@@ -85,6 +85,10 @@ class Batch:
 _MOST_IDS = 1000
 """How many ids one statement names; databases have a limit on parameters."""
 _MOST_SCHEDULED = 300
+_SCHEDULE = (
+    "INSERT INTO ducklake_files_scheduled_for_deletion "
+    "(data_file_id, path, path_is_relative, schedule_start) VALUES"
+)
 
 _TABLE_PARTS = (
     ("ducklake_table", "table_id"),
@@ -404,7 +408,7 @@ class _Builder:
     def _forget_delete_file(self, replaced: tuple[int, str, bool]) -> None:
         """Another file has its deletes: it is not even needed for time travel."""
         forget = Execute("DELETE FROM ducklake_delete_file WHERE delete_file_id = ?", replaced[:1])
-        schedule = f"INSERT INTO ducklake_files_scheduled_for_deletion VALUES (?, ?, ?, {NOW})"
+        schedule = f"{_SCHEDULE} (?, ?, ?, {NOW})"
         self.batch.statements += [forget, Execute(schedule, replaced)]
 
     def _compacted(self, change: CompactFiles, table_id: int) -> None:
@@ -427,9 +431,7 @@ class _Builder:
             some = files[first : first + _MOST_SCHEDULED]
             marks = ", ".join([f"(?, ?, ?, {NOW})"] * len(some))
             values = [part for file in some for part in (file.data_file_id, file.path, file.path_is_relative)]
-            self.batch.statements.append(
-                Execute(f"INSERT INTO ducklake_files_scheduled_for_deletion VALUES {marks}", tuple(values))
-            )
+            self.batch.statements.append(Execute(f"{_SCHEDULE} {marks}", tuple(values)))
 
     def _insert_files(self, table_id: int, written: Sequence[CompactedFile]) -> None:
         files, columns, variants, values = [], [], [], []
