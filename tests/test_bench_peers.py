@@ -80,6 +80,37 @@ def test_missed_goals_are_listed_with_their_reasons() -> None:
     assert "three sums" not in said
 
 
+def test_a_group_has_a_reason_for_rows_without_one() -> None:
+    given = results({"sums": {"sql": [2.0], "parquet": [1.0]}, "delete": {"sql": [1.0], "iceberg": [0.5]}})
+
+    said = report.goals(given, {"scan": "of the group", "rows": "of another", "delete": "its own"})
+
+    assert "| of the group |" in said and "| its own |" in said and "of another" not in said
+
+
+def test_commits_and_growth_say_whether_their_goals_are_reached() -> None:
+    given = results({"sums": {"sql": [1.0]}})
+    given.figures["commits"] = {
+        "1": {"ours": {"rates": [90.0], "lost": 0}, "extension": {"rates": [100.0], "lost": 0}},
+        "8": {"ours": {"rates": [120.0, 140.0], "lost": 0}, "extension": {"rates": [100.0], "lost": 2}},
+    }
+    given.figures["growth"] = {
+        "files": {
+            "plan": {"wall": [0.01, 0.01, 0.011], "cpu": [0.01, 0.01, 0.01]},
+            "list": {"wall": [0.01, 0.1, 1.0], "cpu": [0.01, 0.1, 1.0]},
+        }
+    }
+    given.figures["growth sizes"] = "1,10,100"
+
+    said = report.report(given, {}, {}, "make it")
+
+    assert "| 8 | 130 | 100 | 1.30 | 0 and 2 |" in said
+    assert "1.5 times the extension's with 8 writers and no row lost, is missed by 13%" in said
+    assert "| step | files: 100 | files: 1,000 | files: 10,000 | exponent |" in said
+    assert "| list | 10 (10) | 100 (100) | 1000 (1000) | 1.00 (1.00) |" in said
+    assert "more than constant (an exponent above 0.1): *list* with files (1.00)." in said
+
+
 def test_a_table_shows_medians_spread_and_what_is_not_done() -> None:
     given = results(
         {"sums": {"sql": [1.0, 2.0, 6.0], "parquet": [2.0, 4.0, 12.0]}, "delete": {"sql": [0.05]}}

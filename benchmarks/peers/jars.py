@@ -44,7 +44,7 @@ class NoJars(Exception):
 def fetched(name: str, folder: Path) -> list[Path]:
     """The jars of a peer, fetched where they are missing."""
     jar = JARS[name]
-    target = folder / f"{name}-{jar.version}-{SPARK}"
+    target = folder.resolve() / f"{name}-{jar.version}-{SPARK}"  # Maven takes others as below its pom.xml
     if not target.exists():
         if not shutil.which("mvn"):
             raise NoJars(f"{name}: mvn is not installed, and {target} is missing")

@@ -123,7 +123,7 @@ def table(results: Results, group: Group, kind: str = "wall") -> str:
 def goals(results: Results, reasons: Mapping[str, str]) -> str:
     """Which rows reach their goal, and by how much and why the others do not."""
     reached, by_cpu, missed = 0, 0, []
-    for group in GROUPS.values():
+    for key, group in GROUPS.items():
         for row in group.rows:
             peer = results.best_peer(row.key)
             if peer is None:
@@ -139,14 +139,14 @@ def goals(results: Results, reasons: Mapping[str, str]) -> str:
                 if found <= goal:
                     reached += 1
                 else:
-                    missed.append((group.title, row, name, peer, found, goal, cpu))
+                    why = reasons.get(f"{row.key}/{name}") or reasons.get(row.key) or reasons.get(key)
+                    missed.append((group.title, row, name, peer, found, goal, cpu, why or "not known"))
     text = f"{reached} of {reached + len(missed)} reach their goal by the clock, {by_cpu} by CPU time."
     if not missed:
         return text
     lines = ["| work | by | best peer | ratio | goal | ratio of CPU | why |", "|---|---|---|---|---|---|---|"]
-    for title, row, name, peer, found, goal, cpu in missed:
+    for title, row, name, peer, found, goal, cpu, why in missed:
         of_cpu = f"{cpu:.2f}" if cpu is not None else "–"
-        why = reasons.get(f"{row.key}/{name}") or reasons.get(row.key) or "not known"
         by = TITLES[name].removeprefix("ours, ")
         lines.append(
             f"| {title}: {row.title} | {by} | {TITLES[peer]} | {found:.2f} | {goal} | {of_cpu} | {why} |"
