@@ -1,13 +1,13 @@
 """Columns of DataFrames with few calls to the JVM.
 
 PySpark makes a dozen calls for each method of a `Column`, to note where in Python it was called. SQL text is one call,
-whatever it says.
+whatever it says. A list of texts is a call for each of them; here it travels as one text.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -30,7 +30,17 @@ def selected(frame: DataFrame, values: Iterable[tuple[str, Value]]) -> DataFrame
         else:
             text = value
         texts.append(f"{text} AS {ticked(name)}")
-    return (frame.withColumns(given) if given else frame).selectExpr(*texts)
+    frame = frame.withColumns(given) if given else frame
+    if not hasattr(frame, "_jdf"):
+        return frame.selectExpr(*texts)
+    return DataFrame(frame._jdf.selectExpr(_texts(frame, texts)), frame.sparkSession)
+
+
+def renamed(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """`frame.toDF` with these names."""
+    if not hasattr(frame, "_jdf"):
+        return frame.toDF(*names)
+    return DataFrame(frame._jdf.toDF(_texts(frame, names)), frame.sparkSession)
 
 
 def selected_with(frame: DataFrame, values: Iterable[tuple[str, Value, Mapping[str, Any]]]) -> DataFrame:
@@ -43,3 +53,11 @@ def selected_with(frame: DataFrame, values: Iterable[tuple[str, Value, Mapping[s
         column = expr(value) if isinstance(value, str) else value._jc
         columns.append(getattr(column, "as")(name, metadata_of(json.dumps(metadata))))
     return DataFrame(frame._jdf.select(jvm.PythonUtils.toSeq(columns)), frame.sparkSession)
+
+
+def _texts(frame: DataFrame, texts: Sequence[str]) -> Any:
+    """Texts as a Seq of the JVM's."""
+    jvm: Any = frame.sparkSession.sparkContext._jvm
+    mapper: Any = getattr(jvm, "com.fasterxml.jackson.databind.ObjectMapper")()
+    kind: Any = getattr(jvm, "java.lang.Class").forName("java.util.ArrayList")
+    return jvm.PythonUtils.toSeq(mapper.readValue(json.dumps(list(texts)), kind))

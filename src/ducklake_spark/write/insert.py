@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.format.names import ticked
-from ducklake_spark.spark.columns import Value, selected
+from ducklake_spark.spark.columns import Value, renamed, selected
 from ducklake_spark.spark.writer import few_here, max_rows
 from ducklake_spark.write.encoders.encoding import require_level
 from ducklake_spark.write.expressions import NESTED, carried, check_assignable, is_carried_as_is, nullable
@@ -101,7 +101,7 @@ def arriving(target: Target, frame: DataFrame, others: tuple[str, ...] = ()) -> 
         raise InvalidInputError(f'The DataFrame for table "{target.table.name}" has no columns.')
     positions = column_positions(target, fields)
     # By position: names may have dots in them, or differ by case only.
-    prepared = frame.toDF(*[f"c{i}" for i in range(len(fields))], *others)
+    prepared = renamed(frame, [*(f"c{i}" for i in range(len(fields))), *others])
     targets = {position: column for column, position in positions.items()}
     columns: list[Value] = []
     for i, (name, part) in enumerate(fields):
