@@ -23,7 +23,10 @@ A cell has the median of seconds, and the fastest and the slowest in small. Rati
 taken right after another. *Of the best peer* is ours beside the one of plain Parquet, Delta and Iceberg that
 is fastest in that row; the goal is at most 0.9 of it, or 1.05 where it is a scan and plain Parquet is
 fastest. CPU is the time of all threads of a system, those that compile for a young JVM included; a busy
-machine disturbs it much less than the clock. DuckDB's extension is another engine, shown for comparison."""
+machine disturbs it much less than the clock. DuckDB's extension is another engine, shown for comparison.
+
+Groups that are not above were not measured on this machine: 100,000 files (`--only files100`) take hours, and so
+does everything at a larger scale of TPC-H. `make bench-peers ARGS='--only ...'` adds them."""
 
 
 QUIET = 0.1
