@@ -161,6 +161,14 @@ def test_existing_table_is_an_error_or_ignored(lake: Lake) -> None:
     assert lake.version == 3
 
 
+def test_created_table_has_the_keys_that_were_given(lake: Lake) -> None:
+    frame = lake.spark.createDataFrame([(1, "a")], "id INT, `odd name` STRING")
+    writer(frame, "append").partitionBy("odd name").save("lake.apart")
+    writer(frame, "append").clusterBy("id").save("lake.near")
+    assert lake["apart"].partitioned_by == ['"odd name"']
+    assert [key.split()[0] for key in lake["near"].sorted_by] == ["id"]
+
+
 def test_overwrite_of_a_condition(lake: Lake) -> None:
     writer(rows(lake, (10, "new")), "overwrite", replaceWhere="id >= 10").save("lake.t")
     assert read(lake) == [(1, "a"), (10, "new"), (2, "b")]

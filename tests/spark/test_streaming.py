@@ -373,6 +373,18 @@ def test_tables_of_the_catalog_are_sources_and_sinks(streams: Streams) -> None:
         assert streams.spark.table("lake.`odd one`.`new table`").count() == 3 * (i + 1)
 
 
+@pytest.mark.parametrize("table", ["lake.main.dst", "lake.main.never"])
+def test_stream_into_a_table_names_its_format(streams: Streams, table: str) -> None:
+    before = streams.lake.version
+    writer = streams.source().writeStream.option("checkpointLocation", str(streams.checkpoint))
+    with pytest.raises(
+        InvalidInputError, match=r'names its format: writeStream.format\("ducklake"\)'
+    ) as said:
+        writer.trigger(availableNow=True).toTable(table)
+    assert table in str(said.value)
+    assert streams.lake.version == before
+
+
 def test_format_is_known_to_a_session_with_a_lake(streams: Streams) -> None:
     assert streams.spark.read.format("ducklake").load("lake.src").count() == 0
 

@@ -159,11 +159,8 @@ class LakeFormat:
         options = format_options.writing(given)
         lake, table = self._target(options, creates=True)
         frame = DataFrame(rows, session_of(rows))
-        keys = json.loads(
-            {key.lower(): value for key, value in given.items()}.get("__partition_columns", "[]")
-        )
         with _in_transaction(lake, transactions):
-            write_frame(lake, table, frame, _BEHAVIOURS[mode], options, keys)
+            write_frame(lake, table, frame, _BEHAVIOURS[mode], options)
             return java_frame(lake.table(table))
 
     # Streams.
@@ -283,13 +280,12 @@ def write_frame(
     frame: DataFrame,
     mode: str,
     options: GivenOptions,
-    partitioned_by: Sequence[str] = (),
 ) -> None:
     """Writes a DataFrame as `df.write` says: into a table that is there, or as a new one."""
     from ducklake_spark.engine.format_options import write_options
     from ducklake_spark.engine.formats import write
 
-    done = write(scope_of(lake), tuple(table), frame, write_options(options, mode, partitioned_by))
+    done = write(scope_of(lake), tuple(table), frame, write_options(options, mode))
     if not done and mode == "error":
         raise AlreadyExistsError(
             f'Table "{".".join(table)}" exists already. Write with mode "append" or "overwrite", or with "ignore".'

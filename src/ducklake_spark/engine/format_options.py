@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from ducklake_spark.engine.streaming.sink import SinkOptions
 from ducklake_spark.engine.streaming.source import StreamOptions
 from ducklake_spark.errors import InvalidInputError, did_you_mean
 from ducklake_spark.format.streaming import Limits, Policy
+from ducklake_spark.format.types import quote
 
 DEFAULT_FILES = 1000
 _WHERE = ("path", "table")
@@ -36,7 +38,9 @@ _WRITE = (
     "txnVersion",
 )
 _SINK = (*_WHERE, "mergeKeys", "mergeSchema")
-_OF_SPARK = ("checkpointlocation", "queryname", "__partition_columns", "provider", "outputmode")
+_PARTITIONS, _CLUSTERS = "__partition_columns", "__clustering_columns"
+"""Where Spark puts the columns of `partitionBy` and of `clusterBy`."""
+_OF_SPARK = ("checkpointlocation", "queryname", _PARTITIONS, _CLUSTERS, "provider", "outputmode")
 """What Spark passes along for itself."""
 _FLAGS = ("override_data_path", "encrypted", "create_if_not_exists", "write_deletion_vectors", "read_only")
 _NUMBERS = (
@@ -179,7 +183,14 @@ def writing(given: Mapping[str, str]) -> GivenOptions:
     return options
 
 
-def write_options(options: GivenOptions, mode: str, partitioned_by: Sequence[str] = ()) -> WriteOptions:
+def _keys(options: GivenOptions, name: str) -> tuple[str, ...]:
+    """Columns that are given to Spark by their names, as keys."""
+    found = json.loads(options.text(name) or "[]")
+    # Columns of clusters are lists of the names of fields.
+    return tuple(quote(each if isinstance(each, str) else ".".join(each)) for each in found)
+
+
+def write_options(options: GivenOptions, mode: str) -> WriteOptions:
     """What a write is to do."""
     app, version = options.text("txnAppId"), options.number("txnVersion")
     return WriteOptions(
@@ -188,7 +199,8 @@ def write_options(options: GivenOptions, mode: str, partitioned_by: Sequence[str
         by_partition=(options.text("partitionOverwriteMode") or "").lower() == "dynamic",
         merge_schema=options.flag("mergeSchema"),
         overwrite_schema=options.flag("overwriteSchema"),
-        partitioned_by=tuple(partitioned_by),
+        partitioned_by=_keys(options, _PARTITIONS),
+        sorted_by=_keys(options, _CLUSTERS),
         transaction=None if app is None or version is None else (app, version),
     )
 
@@ -243,5 +255,6 @@ def sinking(given: Mapping[str, str], keys: Sequence[str], mode: str) -> tuple[G
         mode=mode.lower(),
         merge_keys=tuple(name for name in named if name),
         merge_schema=options.flag("mergeSchema"),
-        partitioned_by=tuple(keys),
+        partitioned_by=tuple(map(quote, keys)),
+        sorted_by=_keys(options, _CLUSTERS),
     )

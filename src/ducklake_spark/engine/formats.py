@@ -29,6 +29,7 @@ class WriteOptions:
         merge_schema: Add columns that the table does not have.
         overwrite_schema: Overwrite the table with its columns.
         partitioned_by: The partition keys of a table that is created.
+        sorted_by: Its sort keys.
         transaction: A name and a number; a number that is not higher than the last one of this name writes nothing.
     """
 
@@ -38,6 +39,7 @@ class WriteOptions:
     merge_schema: bool = False
     overwrite_schema: bool = False
     partitioned_by: tuple[str, ...] = ()
+    sorted_by: tuple[str, ...] = ()
     transaction: tuple[str, int] | None = None
 
     @property
@@ -83,7 +85,13 @@ def write(scope: Scope, name: Name, frame: DataFrame, options: WriteOptions) -> 
             specs = column_specs(frame.schema, own, not_null=(), defaults={})
             replaces = table is not None
             table = ddl.create_table(
-                tx, schema, own, specs, partitioned_by=options.partitioned_by, or_replace=replaces
+                tx,
+                schema,
+                own,
+                specs,
+                partitioned_by=options.partitioned_by,
+                sorted_by=options.sorted_by,
+                or_replace=replaces,
             )
             inserts.add_rows(scope, tx, table, frame)
         elif options.mode == "append":

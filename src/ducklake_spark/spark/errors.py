@@ -332,6 +332,20 @@ def function_in_parts(text: str) -> InvalidInputError | None:
     )
 
 
+_OTHER_FORMAT = re.compile(
+    r"input source\(\w+\) is different from the table (\S+)'s data source provider\(ducklake\)"
+)
+
+
+def stream_without_format(text: str) -> InvalidInputError | None:
+    """What is wrong with a stream that is written into a table of a lake by its name alone."""
+    found = _OTHER_FORMAT.search(text)
+    return found and InvalidInputError(
+        'A stream into a table of a lake names its format: writeStream.format("ducklake"), then '
+        f'toTable("{found[1]}").'
+    )
+
+
 def _install_connect() -> None:
     """The same for Spark Connect, where PySpark makes exceptions of the server's answers."""
     import sys
@@ -391,6 +405,7 @@ def _of_lake(java_exception: Any) -> DuckLakeError | None:
         or unreadable_by_worker(text)
         or missing_catalog(text)
         or function_in_parts(text)
+        or stream_without_format(text)
     )
 
 

@@ -34,12 +34,14 @@ class SinkOptions:
         merge_keys: The columns by which `update` finds the row that a new one replaces.
         merge_schema: Whether columns that the table does not have are added to it.
         partitioned_by: The partition keys of a table that the first batch creates.
+        sorted_by: Its sort keys.
     """
 
     mode: str = APPEND
     merge_keys: tuple[str, ...] = ()
     merge_schema: bool = False
     partitioned_by: tuple[str, ...] = ()
+    sorted_by: tuple[str, ...] = ()
 
 
 class TableSink:
@@ -83,7 +85,10 @@ class TableSink:
         if found is not None:
             return found
         specs = column_specs(frame.schema, own, not_null=(), defaults={})
-        return ddl.create_table(tx, schema, own, specs, partitioned_by=self.options.partitioned_by)
+        keys = self.options
+        return ddl.create_table(
+            tx, schema, own, specs, partitioned_by=keys.partitioned_by, sorted_by=keys.sorted_by
+        )
 
     def _write(self, tx: Transaction, table: TableDef, frame: DataFrame) -> None:
         scope, options = self.scope, self.options

@@ -31,7 +31,18 @@ Facts = Mapping[str, Any]
 
 _TRANSFORMS = {"years": "year", "months": "month", "days": "day", "hours": "hour", "date": "day"}
 _RESERVED = frozenset(
-    {"provider", "owner", "comment", "sorted_by", "is_managed_location", "external", "location", "table_type"}
+    {
+        "provider",
+        "owner",
+        "comment",
+        "sorted_by",
+        "is_managed_location",
+        "external",
+        "location",
+        "table_type",
+        "__clustering_columns",
+        "__partition_columns",
+    }
 )
 """Properties that Spark gives to every table, or that are no options of one."""
 _PROVIDERS = frozenset({"ducklake", "parquet"})

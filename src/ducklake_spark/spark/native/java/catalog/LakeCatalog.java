@@ -90,7 +90,17 @@ public class LakeCatalog implements StagingTableCatalog, SupportsNamespaces, Pro
         return Facts.of(ident, new Object[] {"schema", CatalogV2Util$.MODULE$.v2ColumnsToStructType(columns).json(),
             "keys", described(keys), "properties", properties, "mode", mode});
     }
+    /** Spark would make the table, and then say that it is of another format than the stream. */
+    private void requireFormat(Identifier ident, Map properties) {
+        if (properties.get("provider") == null || "ducklake".equalsIgnoreCase((String) properties.get("provider"))) return;
+        StackTraceElement[] calls = new Throwable().getStackTrace();
+        for (int i = 0; i < calls.length; i++)
+            if (calls[i].getClassName().endsWith(".DataStreamWriter"))
+                throw Lake.failure("ducklake_spark.errors.InvalidInputError: A stream into a table of a lake names its format: "
+                    + "writeStream.format(\"ducklake\"), then toTable(\"" + this.name + "." + ident + "\").");
+    }
     public Table createTable(Identifier ident, Column[] columns, Transform[] keys, Map properties) {
+        requireFormat(ident, properties);
         lake().ask("create", definition(ident, columns, keys, properties, "create"));
         return loadTable(ident);
     }

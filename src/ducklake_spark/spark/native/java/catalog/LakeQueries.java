@@ -90,7 +90,10 @@ class LakeQueries extends scala.runtime.AbstractPartialFunction {
         if (!(plan.productElement(0) instanceof UnresolvedRelation)) return null;
         UnresolvedRelation relation = (UnresolvedRelation) plan.productElement(0);
         EarlyRule.Named named = this.early.named(EarlyRule.strings(relation.multipartIdentifier()));
-        if (named == null || relation.isStreaming()) return null;
+        if (named == null) return null;
+        if (relation.isStreaming())
+            throw Lake.failure("ducklake_spark.errors.InvalidInputError: CHANGES of a lake are no stream. Use "
+                + "spark.readStream.option(\"readChangeFeed\", \"true\").table(...).");
         Object context = plan.productElement(1);
         Object range = ducklake.spark.Changes.asked(context, "range");
         Map facts = Facts.of(named.ident, new Object[] {
