@@ -19,6 +19,7 @@ import pytest
 
 import ducklake_spark
 from ducklake_spark import ConflictError, Lake
+from ducklake_spark.errors import FileError
 from ducklake_spark.write import flush
 from tests.interop import catalogs
 from tests.interop.oracle import Oracle, OracleError
@@ -93,6 +94,19 @@ def test_a_flush_without_a_snapshot_takes_no_table_from_readers(tmp_path: Path) 
         lake["t"].insert([(5, "a"), (6, "b")])
         lake.sql("DELETE FROM t WHERE i = 5")
         assert lake.version == version + 2
+
+
+def test_files_that_vanish_before_the_commit_are_not_committed(tmp_path: Path) -> None:
+    uri = f"ducklake:{tmp_path}/lake.ducklake"
+    with ducklake_spark.attach(uri) as lake, ducklake_spark.attach(uri) as other:
+        lake.create_table("t", "i INT").insert([(1,), (2,)])
+        with pytest.raises(FileError, match="is gone: something removes files"), lake.transaction():
+            assert [row.rows_flushed for row in lake.flush_inlined_data().collect()] == [2]
+            assert len(other.delete_orphaned_files(cleanup_all=True).collect()) == 1
+        assert lake.version == 2
+        # The rows were still where they had been.
+        assert [row.rows_flushed for row in lake.flush_inlined_data().collect()] == [2]
+        assert lake.version == 3
 
 
 def test_pages(oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

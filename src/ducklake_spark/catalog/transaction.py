@@ -19,6 +19,7 @@ from ducklake_spark.errors import (
     CommitUnknownError,
     ConflictError,
     DuckLakeError,
+    FileError,
     RetryLimitError,
     TransactionError,
 )
@@ -30,6 +31,7 @@ from ducklake_spark.format.objects import MacroDef, SchemaDef, Snapshot, TableDe
 from ducklake_spark.format.options import Options
 from ducklake_spark.format.rows import NOW, Batch, CommitInfo, Insert, InsertInlined, TableState, build
 from ducklake_spark.format.types import duckdb_name, fold, walk
+from ducklake_spark.storage import local_path, whole_path
 
 T = TypeVar("T", TableDef, ViewDef)
 
@@ -97,8 +99,30 @@ class Transaction:
             self.remove(self.written)
         self.written = []
 
+    def require_files(self) -> None:
+        """Raises FileError for files that were written for it, on this machine, and are gone before its commit."""
+        wanted = self._named().intersection(self.written)
+        gone = [
+            path
+            for path in sorted(wanted)
+            if (local := local_path(whole_path(path))) and not os.path.exists(local)
+        ]
+        if gone:
+            others = f" and {len(gone) - 1} others" if len(gone) > 1 else ""
+            raise FileError(
+                f"{gone[0]}{others}, written for this transaction, {'are' if others else 'is'} gone: something removes "
+                "files that no snapshot names yet, such as delete_orphaned_files(cleanup_all=True). Nothing was "
+                "committed; run it again."
+            )
+
     def tidy(self) -> None:
         """Removes the files that were written and that the commit did not name: of tables dropped, files replaced."""
+        named = self._named()
+        self.written = [path for path in self.written if path not in named]
+        self.discard()
+
+    def _named(self) -> set[str]:
+        """The files that its snapshot names, among older ones."""
         named: set[str] = set()
         for edit in self.edits.tables.values():
             if edit.now is not None:
@@ -108,8 +132,7 @@ class Transaction:
                 named.update(edit.flushed.whole_paths if edit.flushed is not None else ())
                 for compaction in edit.compactions:
                     named.update(each.file.whole_path for each in compaction.written)
-        self.written = [path for path in self.written if path not in named]
-        self.discard()
+        return named
 
     @property
     def snapshot(self) -> Snapshot:

@@ -377,6 +377,8 @@ class Scope:
             from ducklake_spark.write.inline import settle
 
             settle(transaction)
+        if transaction.written:
+            transaction.require_files()
         with interrupts.held():
             committed = transaction.commit()
             wrote = bool(transaction.written)
