@@ -102,8 +102,9 @@ def test_commits_and_growth_say_whether_their_goals_are_reached() -> None:
     }
     given.figures["growth sizes"] = "1,10,100"
 
-    said = report.report(given, {}, {}, "make it")
+    said = report.report(given, {"commits": "The machine slept."}, {}, "make it")
 
+    assert "The machine slept." in said
     assert "| 8 | 130 | 100 | 1.30 | 0 and 2 |" in said
     assert "1.5 times the extension's with 8 writers and no row lost, is missed by 13%" in said
     assert "| step | files: 100 | files: 1,000 | files: 10,000 | exponent |" in said

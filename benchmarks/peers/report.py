@@ -67,6 +67,8 @@ def report(results: Results, reasons: Mapping[str, str], pictures: Mapping[str, 
         parts += [table(results, group), "CPU seconds:", table(results, group, "cpu")]
     for name in OTHERS:
         parts += section(name, results)
+        if name in results.figures and name in reasons:
+            parts.append(reasons[name])
     parts += ["## How", HOW]
     if results.failures:
         parts += [
