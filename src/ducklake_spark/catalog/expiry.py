@@ -176,15 +176,15 @@ class _Expiry:
 
     def _remove_files(self, folders: Folders, dead: Sequence[int]) -> None:
         session = self.session
-        files = self._gone("ducklake_data_file", "data_file_id", _in("table_id", dead))
+        files = self._unreachable_files("ducklake_data_file", "data_file_id", _in("table_id", dead))
         of_files = [*_in("table_id", dead), *_in("data_file_id", list(files))]
-        deletes = self._gone("ducklake_delete_file", "delete_file_id", of_files)
+        deletes = self._unreachable_files("ducklake_delete_file", "delete_file_id", of_files)
         for table in (*_OF_FILES, "ducklake_data_file"):
             _delete_in(session, table, "data_file_id", list(files))
         _delete_in(session, "ducklake_delete_file", "delete_file_id", list(deletes))
         self._schedule(folders, [*files.values(), *deletes.values()])
 
-    def _gone(self, table: str, key: str, conditions: Iterable[str]) -> dict[int, Row]:
+    def _unreachable_files(self, table: str, key: str, conditions: Iterable[str]) -> dict[int, Row]:
         """Files that no snapshot sees, and those for which a condition holds: by id, with table and path.
 
         Sorted out here, because MariaDB would look at every snapshot for each file.

@@ -268,7 +268,7 @@ class Edit(Generic[T]):
 
 @dataclass
 class TableEdit(Edit[TableDef]):
-    """What happened to a table, as far as rows depend on it."""
+    """The changes of a table that rows depend on."""
 
     versioned: bool = False
     layout: bool = False
