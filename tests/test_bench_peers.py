@@ -143,6 +143,7 @@ def test_the_table_of_the_readme_is_of_cpu_where_the_machine_was_busy(
 ) -> None:
     given = results({"sums": {"sql": [1.0], "parquet": [2.0]}, "q6": {"sql": [1.0], "parquet": [1.5]}})
     given.conditions["scan"] = Conditions("2026-01-01 00:00 UTC", 0.1, 3, others, 9.0)
+    given.conditions["tpch"] = Conditions("2026-01-01 00:00 UTC", 0.1, 3, 0.9, 9.0)
 
     said = report.main_table(given).splitlines()
 
