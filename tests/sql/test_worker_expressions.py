@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyspark.sql.types as T
 import pytest
+import sqlglot
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import ducklake_spark
 from ducklake_spark.spark.worker_functions import has_scalars
+from ducklake_spark.sql.duckdb import grouped
 from tests.interop.oracle import Oracle
 from tests.sql.function_sweep import Sweep, lakes
 from tests.sql.values import plain
@@ -36,7 +39,14 @@ WHOLE = (
     "SELECT id FROM calls a WHERE EXISTS (SELECT 1 FROM calls b WHERE gcd(a.id, b.id) = 2) ORDER BY id",
     "SELECT iv * 2 AS x FROM calls ORDER BY x",
     "SELECT arg_max_nulls_last(i, b), mad(f), gcd(max(i), 2) FROM calls",
+    "SELECT mode(s), histogram(i), json_group_array(i) FROM calls WHERE id > 9",  # one row, though no row is read
+    "SELECT i, mode(s) FROM calls GROUP BY ROLLUP (i) ORDER BY ALL",
+)
+GROUPED = (
     "SELECT o, kahan_sum(f), format_bytes(count(*)) FROM calls GROUP BY o ORDER BY o",
+    "SELECT i % 2 AS odd, mode(s) AS n, mad(f) FROM calls WHERE id < 9 GROUP BY odd HAVING count(*) > 0 ORDER BY n DESC, odd LIMIT 3",
+    "SELECT a.o, b.dt, list(a.s ORDER BY a.id)::VARCHAR, wavg(a.f, b.f) FROM calls a JOIN calls b USING (id) GROUP BY ALL ORDER BY ALL",
+    "SELECT length(s) AS n, entropy(w) FILTER (id < 4) AS e FROM calls GROUP BY 1 ORDER BY sum(id), e",
 )
 
 
@@ -68,6 +78,33 @@ def test_what_cannot_be_cut_out_is_one_task(sweep: Sweep, sql: str) -> None:
     frame = sweep.lake.sql(sql, "duckdb")
     assert [plain(tuple(row)) for row in frame.collect()] == sweep.theirs(sql)
     assert road(frame) == "whole"
+
+
+@pytest.mark.parametrize("sql", GROUPED)
+def test_groups_are_aggregated_in_all_tasks(sweep: Sweep, sql: str) -> None:
+    frame = sweep.lake.sql(sql, "duckdb")
+    assert [plain(tuple(row)) for row in frame.collect()] == sweep.theirs(sql)
+    plan = frame._jdf.queryExecution().analyzed().toString()
+    assert "RepartitionByExpression" in plan and "MapInArrow" in plan
+    assert frame.columns == [row[0] for row in sweep.oracle.execute(f"DESCRIBE {sql}")]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT mode(a) FROM t",
+        "SELECT g, mode(a) FROM t GROUP BY CUBE (g)",
+        "SELECT g, mode(a), row_number() OVER () FROM t GROUP BY g",
+        "SELECT g, mode(a) FROM t GROUP BY g HAVING mode(a) > (SELECT 1)",
+        "SELECT DISTINCT g, mode(a) FROM t GROUP BY g",
+        "SELECT mode(a) FROM t GROUP BY 1 + 1",
+        "SELECT g + 1 AS a, mode(a) FROM (SELECT 1 AS a, 2 AS g) GROUP BY ALL",  # which a is meant?
+        "SELECT 1 UNION SELECT mode(a) FROM t GROUP BY g",
+    ],
+)
+def test_what_is_more_than_rows_and_groups_stays_whole(sql: str) -> None:
+    columns = T.StructType([T.StructField("a", T.LongType()), T.StructField("g", T.LongType())])
+    assert grouped.split(sqlglot.parse_one(sql, read="duckdb"), {"t": columns}) is None
 
 
 def test_files_are_still_pruned_and_explain_names_the_expression(sweep: Sweep, spark: SparkSession) -> None:

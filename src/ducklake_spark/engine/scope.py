@@ -101,7 +101,8 @@ class Scope:
         self.store, self.config, self.cache, self.session = store, config, cache, session
         self.pinned = pinned
         self.default_schema: str = DEFAULT_SCHEMA if parent is None else parent.default_schema
-        self.last_committed: int | None = None
+        self.committed: list[int] = [] if parent is None else parent.committed
+        """The last snapshot that was committed: all connections to an attached lake know it, as in DuckDB."""
         self.on_close: list[Callable[[], None]] = []
         self.on_session: list[Callable[[SparkSession], None]] = []
         """What is done once, when the lake has a session."""
@@ -170,6 +171,11 @@ class Scope:
         """The same, in which nothing can be changed."""
         config = replace(self.config, read_only=True)
         return Scope(self.store, config, self.cache, session=self.session, pinned=self.pinned, parent=self)
+
+    @property
+    def last_committed(self) -> int | None:
+        """The last snapshot that this attached lake committed; None before its first."""
+        return self.committed[0] if self.committed else None
 
     def close(self) -> None:
         """Closes the connections; a scope at a snapshot leaves them to the one that it was made from."""
@@ -386,7 +392,7 @@ class Scope:
                 with _said_only("files that were not needed are left"):
                     transaction.tidy()  # now the files belong to the lake, whatever ends this statement
         if committed is not None:
-            self.last_committed = committed
+            self.committed[:] = [committed]
         if wrote:
             with _said_only("the catalog gets no indexes"):
                 ensure_indexes(self.store)

@@ -14,6 +14,8 @@ from ducklake_spark.format.duckdb_library import arrow_reader
 
 TAG = "ducklake_tag"
 """Says which table a row belongs to."""
+NO_TABLE = -1
+"""The tag of a row of no table, which is there so that a task runs where all tables are empty."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,15 @@ class DuckDBQuery:
 
     def _own_rows(self, batch: pa.RecordBatch, place: int) -> pa.Table:
         rows = pa.Table.from_batches([batch])
+        schema = self.inputs[place].schema
         if len(self.inputs) > 1:
             rows = rows.filter(pc.equal(rows.column(TAG), place)).select([f"t{place}"])
-            rows = rows.flatten() if rows.num_rows else self.inputs[place].schema.empty_table()
-        schema = self.inputs[place].schema
+            rows = rows.flatten() if rows.num_rows else schema.empty_table()
+        elif TAG in rows.column_names:
+            tags = rows.column(TAG)
+            if rows.num_rows and pc.min(tags).as_py() == NO_TABLE:
+                rows = rows.filter(pc.equal(tags, place))
+            rows = rows.drop_columns([TAG])
         return pa.Table.from_arrays(rows.columns, names=schema.names) if rows.num_rows else rows
 
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from ducklake_spark.sql.duckdb import order as duckdb_order
 from ducklake_spark.sql.duckdb import times as duckdb_times
-from ducklake_spark.sql.duckdb.functions import spark
+from ducklake_spark.sql.duckdb.functions import HAS_FIRST, spark
 
 if TYPE_CHECKING:
     from ducklake_spark.sql.duckdb.types import Types
@@ -66,10 +66,12 @@ def _has_more(node: exp.Expr) -> bool:
 
 def _aggregate(node: exp.Expr, _types: Types) -> exp.Expr:
     call = _inner(node)
-    if call is not node and not isinstance(call, _COLLECTING):
+    if call is not node and not isinstance(call, (*_COLLECTING, exp.ArgMax, exp.ArgMin)):
         return node
     if _has_more(node):
         return node  # its turn comes with what stands around it
+    if isinstance(call, (exp.ArgMax, exp.ArgMin)) and call is not node:
+        return _first_extreme(node, call, _types)
     if not isinstance(call, _COLLECTING):
         return node
     if isinstance(call, (exp.First, exp.Last)) and not isinstance(call.this, exp.Order):
@@ -136,27 +138,45 @@ def _percentile(node: exp.Expr, types: Types) -> exp.Expr:
 
 
 def _by(node: exp.Expr, types: Types) -> exp.Expr:
-    """`arg_max` and `arg_min`: rows whose value is NULL do not count."""
+    """`arg_max` and `arg_min`: rows whose value is NULL do not count, and of equal ones the first does."""
     value, by, count = node.this, node.expression, node.args.get("count")
     if by is None or isinstance(value, (exp.Distinct, exp.Order)):
         return node
-    by = duckdb_order.key(by, types.of(by)) or by
-    largest = isinstance(node, exp.ArgMax)
     if count is None:
-        return spark(f"{'max_by' if largest else 'min_by'}(_1, if(_1 IS NULL, NULL, _2))", value, by)
+        return node if _has_more(node) else _first_extreme(node, node, types)
+    by = duckdb_order.key(by, types.of(by)) or by
     pairs = "collect_list(if(_1 IS NULL OR _2 IS NULL, NULL, named_struct('k', _2, 'v', _1)))"
-    most = f"slice(sort_array({pairs}, {'false' if largest else 'true'}), 1, _3)"
+    most = f"slice(sort_array({pairs}, {'false' if isinstance(node, exp.ArgMax) else 'true'}), 1, _3)"
     return spark(f"transform({most}, x -> x.v)", value, by, count)
 
 
-def _corr(node: exp.Expr, _types: Types) -> exp.Expr:
-    """Where one row cannot correlate, the answer is no number."""
-    if _has_more(node):
+def _first_extreme(node: exp.Expr, call: exp.Expr, types: Types) -> exp.Expr:
+    """`arg_max` or `arg_min` of one value, with the FILTER and OVER that stand around the call."""
+    value, by = call.this, call.expression
+    if by is None or call.args.get("count") is not None or isinstance(value, (exp.Distinct, exp.Order)):
         return node
-    rows = "count(if(_1 IS NULL, NULL, _2)) > 0"
-    return spark(
-        f"CASE WHEN {rows} THEN coalesce(corr(_1, _2), double('NaN')) END", node.this, node.expression
-    )
+    by = duckdb_order.key(by, types.of(by)) or by
+    name = "max_by" if isinstance(call, exp.ArgMax) else "min_by"
+    key = "if(_1 IS NULL, NULL, _2)"
+    made = spark(f"{name}(_1, {key}, 1)" if HAS_FIRST else f"{name}(_1, {key})", value, by)
+    if call is not node:
+        whole = node.copy()
+        _inner(whole).replace(made)
+        made = whole
+    return spark("try_element_at(_1, 1)", made) if HAS_FIRST else made
+
+
+def _paired(name: str) -> Callable[[exp.Expr, Types], exp.Expr]:
+    """Statistics of pairs: where there are too few different ones, the answer is no number."""
+
+    def rule(node: exp.Expr, _types: Types) -> exp.Expr:
+        if _has_more(node):
+            return node
+        rows = "count(if(_1 IS NULL, NULL, _2)) > 0"
+        made = f"CASE WHEN {rows} THEN coalesce({name}(_1, _2), double('NaN')) END"
+        return spark(made, node.this, node.expression)
+
+    return rule
 
 
 def _any_value(node: exp.Expr, _types: Types) -> exp.Expr:
@@ -260,5 +280,6 @@ RULES: Mapping[type, Callable[[exp.Expr, Types], exp.Expr]] = {
     exp.ArgMax: _by,
     exp.ArgMin: _by,
     exp.IgnoreNulls: _any_value,
-    exp.Corr: _corr,
+    exp.Corr: _paired("corr"),
+    exp.RegrSlope: _paired("regr_slope"),
 }

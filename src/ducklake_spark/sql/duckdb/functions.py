@@ -6,15 +6,19 @@ In a text, `_1` is the first argument. What is not listed here is the same in bo
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 
 import pyspark.sql.types as T
 import sqlglot
+from pyspark.sql import functions as F
 from sqlglot import exp
 
 from ducklake_spark.errors import InvalidInputError
 from ducklake_spark.sql.duckdb.types import Types, is_float
 
+HAS_FIRST = "k" in inspect.signature(F.max_by).parameters
+"""Whether Spark has `max_by(x, y, k)`, which keeps the first of equal values: since 4.2. Without it any is taken."""
 _SUM = (
     "CASE WHEN size(array_compact(_1)) > 0 THEN aggregate(array_compact(_1), CAST({zero} AS {type}), "
     "(acc, x) -> CAST(acc {op} x AS {type})) END"
@@ -30,7 +34,8 @@ KURTOSIS = (
     "* ((count(_1) + 1) * kurtosis(_1) + 6) END"
 )
 SKEWNESS = (
-    "CASE WHEN count(_1) > 2 THEN skewness(_1) * sqrt(count(_1) * (count(_1) - 1D)) / (count(_1) - 2) END"
+    "CASE WHEN count(_1) > 2 THEN coalesce(skewness(_1), double('NaN')) "
+    "* sqrt(count(_1) * (count(_1) - 1D)) / (count(_1) - 2) END"
 )
 
 TEXTS: Mapping[str, str] = {
@@ -127,8 +132,8 @@ TEXTS: Mapping[str, str] = {
     "favg": "avg(_1)",
     "sem": "stddev_pop(_1) / sqrt(count(_1))",
     "arbitrary": "first(_1, true)",
-    "arg_min_null": "min_by(_1, _2)",
-    "arg_max_null": "max_by(_1, _2)",
+    "arg_min_null": "try_element_at(min_by(_1, _2, 1), 1)" if HAS_FIRST else "min_by(_1, _2)",
+    "arg_max_null": "try_element_at(max_by(_1, _2, 1), 1)" if HAS_FIRST else "max_by(_1, _2)",
     "fsum": "sum(_1)",
     # others
     "ifnull": "coalesce(_1, _2)",
@@ -154,7 +159,13 @@ _SYNONYMS = {
 
 @functools.lru_cache(maxsize=1024)
 def _parsed(text: str) -> exp.Expr:
-    found: exp.Expr = sqlglot.parse_one(f"SELECT {text}", read="spark").expressions[0]
+    root = sqlglot.parse_one(f"SELECT {text}", read="spark")
+    for node in list(root.find_all(exp.ArgMax, exp.ArgMin)):
+        if node.args.get("count") is not None:  # sqlglot does not print it for Spark
+            name = "max_by" if isinstance(node, exp.ArgMax) else "min_by"
+            parts = [node.this, node.expression, node.args["count"]]
+            node.replace(exp.Anonymous(this=name, expressions=parts))
+    found: exp.Expr = root.expressions[0]
     return found
 
 

@@ -154,9 +154,17 @@ def _to_binary(node: exp.Expr, types: Types) -> exp.Expr:
 
 
 def _sum(node: exp.Expr, types: Types) -> exp.Expr:
-    if isinstance(types.of(node.this), T.BooleanType):
+    """Sums of BIGINT are HUGEINT: the sums of their upper and lower halves cannot overflow, and are quick."""
+    kind = types.of(node.this)
+    if isinstance(kind, T.BooleanType):
         node.set("this", spark("CAST(_1 AS BIGINT)", node.this))
-    return node
+    if not isinstance(kind, T.LongType) or isinstance(node.this, exp.Distinct):
+        return node
+    if isinstance(node.parent, (exp.Window, exp.Filter)) and node.arg_key == "this":
+        node.set("this", spark("CAST(_1 AS DECIMAL(38, 0))", node.this))
+        return node
+    upper, lower = "CAST(sum(shiftright(_1, 32)) AS DECIMAL(28, 0))", "sum(_1 & 4294967295L)"
+    return spark(f"CAST({upper} * 4294967296L + {lower} AS DECIMAL(38, 0))", node.this)
 
 
 def compared_with_text(node: exp.Expr, types: Types) -> exp.Expr:

@@ -22,7 +22,7 @@ from ducklake_spark.format.types import fold, quote
 from ducklake_spark.scan.projection.types import TypeChoices, choices_of
 from ducklake_spark.sql.duckdb.binder import duckdb_type
 from ducklake_spark.sql.duckdb.values import Shown, restored, shown
-from ducklake_spark.workers.duckdb_query import TAG, DuckDBQuery, Input
+from ducklake_spark.workers.duckdb_query import NO_TABLE, TAG, DuckDBQuery, Input
 from ducklake_spark.write.expressions import VARIANT_PARTS
 
 if TYPE_CHECKING:
@@ -139,8 +139,14 @@ def shown_sql(
     return f"SELECT {parts} FROM ({sql}) AS q({', '.join(names)})", found
 
 
-def answered(spark: SparkSession, question: Question) -> DataFrame:
-    """The rows of the answer, which DuckDB computes in one task when they are asked for.
+def answered(spark: SparkSession, question: Question, keys: Sequence[str] = ()) -> DataFrame:
+    """The rows of the answer, which DuckDB computes when they are asked for: in one task.
+
+    Args:
+        spark: The session.
+        question: The query.
+        keys: Columns of the question's only table. Then there are many tasks, each with all rows of some of their
+            values, and the answer is what DuckDB says in each.
 
     Raises:
         InvalidInputError: What DuckDB says against the query.
@@ -150,7 +156,7 @@ def answered(spark: SparkSession, question: Question) -> DataFrame:
     columns = described(question)
     sql, found = shown_sql(choices_of(spark), question.sql, columns)
     schema = T.StructType([T.StructField(f"c{i}", each.type) for i, each in enumerate(found)])
-    inputs, rows = _inputs(spark, question)
+    inputs, rows = _inputs(spark, question, keys)
     job = DuckDBQuery(tuple(question.settings), tuple(inputs), sql, arrow_schema(schema))
     return map_in_arrow(rows, job, schema).toDF(*(name for name, _ in columns))
 
@@ -175,7 +181,9 @@ def copied(frame: DataFrame, types: Sequence[str] | None, target: str, settings:
     return int(row[0])
 
 
-def _inputs(spark: SparkSession, question: Question) -> tuple[list[Input], DataFrame]:
+def _inputs(
+    spark: SparkSession, question: Question, keys: Sequence[str] = ()
+) -> tuple[list[Input], DataFrame]:
     from pyspark.sql import functions as F
 
     from ducklake_spark.spark.worker_functions import arrow_schema
@@ -194,7 +202,15 @@ def _inputs(spark: SparkSession, question: Question) -> tuple[list[Input], DataF
     if not plain:
         return [], spark.range(1).coalesce(1)
     if len(plain) == 1:
-        return inputs, plain[0].coalesce(1)
+        if keys:
+            [frame] = question.frames.values()
+            return inputs, plain[0].repartition(*(f"c{frame.columns.index(key)}" for key in keys))
+        marked = plain[0].withColumn(TAG, F.lit(0))
+        end = spark.range(1).select(
+            *(F.lit(None).cast(field.dataType).alias(field.name) for field in plain[0].schema.fields),
+            F.lit(NO_TABLE).alias(TAG),
+        )
+        return inputs, marked.unionAll(end).coalesce(1)
     parts = [
         frame.select(
             F.lit(place).alias(TAG),
@@ -207,6 +223,12 @@ def _inputs(spark: SparkSession, question: Question) -> tuple[list[Input], DataF
         )
         for place, frame in enumerate(plain)
     ]
+    parts.append(
+        spark.range(1).select(
+            F.lit(NO_TABLE).alias(TAG),
+            *(F.lit(None).cast(_row_type(each)).alias(f"t{other}") for other, each in enumerate(plain)),
+        )
+    )
     return inputs, reduce(lambda left, right: left.unionAll(right), parts).coalesce(1)
 
 

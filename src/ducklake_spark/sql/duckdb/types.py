@@ -198,6 +198,8 @@ class Types:
             return T.DayTimeIntervalType()
         if isinstance(node, exp.Sum):
             inner = self.of(node.this)
+            if isinstance(inner, T.LongType) and not isinstance(node.this, exp.Distinct):
+                return T.DecimalType(38, 0)  # HUGEINT
             return inner if is_float(inner) or isinstance(inner, T.DecimalType) else T.LongType()
         if isinstance(node, _SAME):
             return self.of(node.this)

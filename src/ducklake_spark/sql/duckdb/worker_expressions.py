@@ -201,7 +201,7 @@ def _has_type(node: exp.Expr) -> bool:
     ):
         return False
     if isinstance(node, exp.Column):
-        return not isinstance(node.this, exp.Star) and not _is_parameter(node)
+        return not isinstance(node.this, exp.Star) and not is_parameter(node)
     return isinstance(
         node,
         (
@@ -239,10 +239,16 @@ def is_other(node: exp.Expr) -> bool:
 @functools.cache
 def _listed() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
     """DuckDB's functions: all, the aggregates, and those that answer differently each time."""
-    rows = duckdb_sql.answers("SELECT lower(function_name), function_type, stability FROM duckdb_functions()")
+    rows = duckdb_sql.answers(
+        "SELECT lower(function_name), function_type, stability, macro_definition FROM duckdb_functions()"
+    )
+    aggregates = {str(row[0]) for row in rows if row[1] == "aggregate"}
+    macros = {str(row[0]): re.findall(r"(\w+)\(", str(row[3]).lower()) for row in rows if row[1] == "macro"}
+    while found := {name for name in macros.keys() - aggregates if not aggregates.isdisjoint(macros[name])}:
+        aggregates |= found
     return (
-        frozenset(str(row[0]) for row in rows if row[1] in ("scalar", "macro")),
-        frozenset(str(row[0]) for row in rows if row[1] == "aggregate"),
+        frozenset(str(row[0]) for row in rows if row[1] in ("scalar", "macro")) - aggregates,
+        frozenset(aggregates),
         frozenset(str(row[0]) for row in rows if row[2] == "VOLATILE"),
     )
 
@@ -331,7 +337,7 @@ def _call(
         found = types.get(id(node))
         if found is None:
             raise NotSeparableError(f"The type of {node.sql('duckdb')} is not known.")
-        if _SPECIAL.search(found) and not _is_of_table(tree, node, schemas):
+        if has_forms(found) and not _is_of_table(tree, node, schemas):
             raise NotSeparableError(f"A {found} out of a query has more than one form.")
         if node not in args:
             args.append(node)
@@ -360,14 +366,14 @@ def _leaves(made: exp.Expr) -> list[exp.Expr]:
         node = waiting.pop()
         name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
         is_cut = node is not made and (isinstance(node, _CUT) or name in _NOW or _is_aggregate(node))
-        if is_cut or (isinstance(node, exp.Column) and not _is_parameter(node)):
+        if is_cut or (isinstance(node, exp.Column) and not is_parameter(node)):
             found.append(node)
         else:
             waiting += list(node.iter_expressions())
     return found
 
 
-def _is_parameter(column: exp.Expr) -> bool:
+def is_parameter(column: exp.Expr) -> bool:
     """Whether a name is the parameter of a lambda around it."""
     first = column.args["table"].name if column.args.get("table") else column.name
     for above in _ancestors(column):
@@ -387,6 +393,16 @@ def _require_plain(root: exp.Expr) -> None:
             raise NotSeparableError(f"{name}() answers differently each time.")
         if name == "alias":
             raise NotSeparableError("alias() is about the column as the user's text names it.")
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether it is a call of an aggregate."""
+    return isinstance(node, exp.AggFunc) or _is_aggregate(node)
+
+
+def has_forms(kind: str) -> bool:
+    """Whether the form of a type's values in Spark depends on where they come from."""
+    return _SPECIAL.search(kind) is not None
 
 
 def _is_of_table(tree: exp.Expr, node: exp.Expr, schemas: Mapping[str, T.StructType]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from itertools import groupby
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ducklake_spark.api.table import Table
 
 _LOCATOR = ("rowid", "filename", "file_row_number")
+_INFINITY = re.compile(r"'-?infinity'", re.IGNORECASE)
 _SAME_ROW = " AND ".join(f"target.{name} <=> source.__ducklake_{name}" for name in _LOCATOR)
 """When a row that a query found is a row of the table; row ids alone are not unique while a transaction runs."""
 
@@ -280,7 +282,11 @@ def _checked(context: Context, table: Table, alias: str, condition: str | None, 
 
 
 def _condition(context: Context, stack: ExitStack, where: Piece | None) -> str | None:
-    return None if where is None else stack.enter_context(context.expression(where))
+    if where is None:
+        return None
+    if context.dialect == "duckdb" and _INFINITY.search(context.source(where)):
+        raise InvalidInputError("Spark has no infinite times.")
+    return stack.enter_context(context.expression(where))
 
 
 def _assigned(table: Table, assignments: Sequence[nodes.Assignment], alias: str) -> dict[Name, Piece]:

@@ -18,7 +18,7 @@ from ducklake_spark.format.duckdb_library import arrow_table
 from ducklake_spark.format.types import fold
 from ducklake_spark.scan.projection.types import TypeChoices, choices_of
 from ducklake_spark.spark.worker_functions import has_scalars
-from ducklake_spark.sql.duckdb import one_task, worker_expressions
+from ducklake_spark.sql.duckdb import grouped, one_task, worker_expressions
 from ducklake_spark.sql.duckdb.values import is_alike, shown
 from ducklake_spark.sql.execute import local_duckdb, metadata
 from ducklake_spark.sql.execute.session import Session, session_of
@@ -26,7 +26,7 @@ from ducklake_spark.sql.execute.settings import setting_of
 from ducklake_spark.sql.parser.grammar_queries import ODD_TREES, parse_query_text
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from ducklake_spark.api.lake import Lake
 
@@ -166,55 +166,110 @@ class Asked:
     types: Mapping[str, Mapping[str, str]]
 
 
-def answered(
-    lake: Lake,
-    asked: Asked,
-    by_spark: Callable[[], DataFrame],
-    in_parts: Callable[[Sequence[str], bool], DataFrame],
-    *,
-    is_known: bool,
-) -> DataFrame:
+@dataclass(frozen=True)
+class Ways:
+    """How a query can be answered.
+
+    Args:
+        by_spark: Lets Spark answer.
+        in_parts: Lets Spark answer, and DuckDB in the workers what Spark cannot; with settings for DuckDB, and
+            whether it gets every scalar function.
+        again: Answers another query.
+    """
+
+    by_spark: Callable[[], DataFrame]
+    in_parts: Callable[[Sequence[str], bool], DataFrame]
+    again: Callable[[Asked], DataFrame]
+
+
+def answered(lake: Lake, asked: Asked, ways: Ways, *, is_known: bool) -> DataFrame:
     """The rows of a query.
 
     Args:
         lake: The lake in use.
         asked: The query.
-        by_spark: Lets Spark answer.
-        in_parts: Lets Spark answer, and DuckDB in the workers what Spark cannot; with settings for DuckDB, and
-            whether it gets every scalar function.
+        ways: How it can be answered.
         is_known: Whether every table of the query is among its DataFrames.
     """
     if not is_known:
-        return by_spark()
+        return ways.by_spark()
     session = session_of(lake)
     tables = {name: metadata.table_of(frame) for name, frame in asked.frames.items()}
     if all(table is not None for table in tables.values()):
         found = answered_here(lake, asked.sql, tables)
         if found is not None:
             return found
+    settings = settings_of(session)
     try:
-        question = one_task.question_of(
-            asked.tree, asked.sql, asked.frames, asked.types, settings_of(session)
-        )
+        question = one_task.question_of(asked.tree, asked.sql, asked.frames, asked.types, settings)
         columns = one_task.described(question)
     except (InvalidInputError, *ODD_TREES):
-        return by_spark()  # with functions that only Spark has, or an error that names the user's own words
+        return (
+            ways.by_spark()
+        )  # with functions that only Spark has, or an error that names the user's own words
     can_part = has_scalars(lake.spark)
     is_for_spark = _is_for_spark(asked, can_part=can_part) and not _orders_nested(asked.tree, columns)
     if any(name in session.settings for name in _KEPT) or not is_for_spark:
-        return remember(one_task.answered(lake.spark, question), columns)
-    ways: list[Callable[[], DataFrame]] = [by_spark]
+        return remember(_by_duckdb(lake.spark, asked, question, columns, ways), columns)
+    tried: list[Callable[[], DataFrame]] = [ways.by_spark]
     if can_part:
-        settings = settings_of(session)
-        ways = [partial(in_parts, settings, False), partial(in_parts, settings, True)]
-    for way in ways:
+        tried = [partial(ways.in_parts, settings, False), partial(ways.in_parts, settings, True)]
+    for way in tried:
         try:
             made = way()
         except (DuckLakeError, *ODD_TREES):
             continue
         if _is_as_described(made, columns, choices_of(lake.spark)):
-            return remember(made, columns)
-    return remember(one_task.answered(lake.spark, question), columns)
+            return remember(_named(made, columns), columns)
+    return remember(_by_duckdb(lake.spark, asked, question, columns, ways), columns)
+
+
+def _by_duckdb(
+    spark: SparkSession,
+    asked: Asked,
+    question: one_task.Question,
+    columns: Sequence[tuple[str, str]],
+    ways: Ways,
+) -> DataFrame:
+    """The rows of a query as DuckDB computes them: groups in as many tasks as Spark has, anything else in one."""
+    made = _by_groups(spark, asked, question, columns, ways)
+    return made if made is not None else one_task.answered(spark, question)
+
+
+def _by_groups(
+    spark: SparkSession,
+    asked: Asked,
+    question: one_task.Question,
+    columns: Sequence[tuple[str, str]],
+    ways: Ways,
+) -> DataFrame | None:
+    schemas = {name: frame.schema for name, frame in asked.frames.items()}
+    try:
+        parts = grouped.split(asked.tree, schemas)
+        if parts is None:
+            return None
+        rows = ways.again(Asked(parts.rows, parts.rows.sql("duckdb"), asked.frames, asked.types))
+        types = dict(columns_of(rows) or ())
+        keys = [rows.schema[key].dataType for key in parts.keys]
+        if set(types) != set(rows.columns) or not grouped.are_keys(keys):
+            return None
+        if any(worker_expressions.has_forms(kind) for kind in types.values()):
+            return None
+        inner = one_task.Question(parts.sql, {grouped.ROWS: rows}, {grouped.ROWS: types}, question.settings)
+        found = one_task.described(inner)
+        if [kind for _, kind in found[: len(columns)]] != [kind for _, kind in columns]:
+            return None
+        made = one_task.answered(spark, inner, parts.keys)
+        if parts.last is not None:
+            last = Asked(
+                parts.last, parts.last.sql("duckdb"), {grouped.GROUPS: made}, {grouped.GROUPS: dict(found)}
+            )
+            if any(worker_expressions.has_forms(kind) for _, kind in found):
+                return None
+            made = ways.again(last)
+    except (DuckLakeError, *ODD_TREES):
+        return None
+    return made.toDF(*(name for name, _ in columns))
 
 
 def _orders_nested(tree: exp.Expr, columns: Sequence[tuple[str, str]]) -> bool:
@@ -225,6 +280,15 @@ def _orders_nested(tree: exp.Expr, columns: Sequence[tuple[str, str]]) -> bool:
         isinstance(each.this, exp.Var) and each.this.name.upper() == "ALL"
         for each in tree.find_all(exp.Ordered)
     )
+
+
+def _named(made: DataFrame, columns: Sequence[tuple[str, str]]) -> DataFrame:
+    """The rows with the names of columns as the tables have them, however the text writes them."""
+    names = [
+        theirs if fold(theirs) == fold(ours) else ours
+        for ours, (theirs, _) in zip(made.columns, columns, strict=True)
+    ]
+    return made if names == made.columns else made.toDF(*names)
 
 
 def _is_as_described(made: DataFrame, columns: Sequence[tuple[str, str]], choices: TypeChoices) -> bool:
@@ -246,7 +310,7 @@ def _is_for_spark(asked: Asked, *, can_part: bool) -> bool:
     Where parts of a query can be DuckDB's, only what is no part of one is looked for.
     """
     tree = asked.tree
-    if tree.find(exp.Summarize, exp.PositionalColumn, exp.ApproxDistinct):
+    if tree.find(exp.Summarize, exp.PositionalColumn, exp.ApproxDistinct, exp.Mode):
         return False
     odd = {fold(name) for types in asked.types.values() for name, kind in types.items() if _ODD.search(kind)}
     for node in tree.walk():

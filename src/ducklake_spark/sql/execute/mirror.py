@@ -6,6 +6,7 @@ as its path and the number of rows of its tables, is put into the answers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -252,7 +253,8 @@ def _fill(mirror: Mirror, lake: Lake) -> None:
                 sql = view.sql.replace(CATALOG_TOKEN, quote_if_needed(lake.name))
                 aliases = f" ({', '.join(map(quote, view.column_aliases))})" if view.column_aliases else ""
                 kind = "TEMP VIEW" if lake.name == "temp" else "VIEW"
-                pending.append((inside, f"CREATE {kind} {inside}.{quote(view.name)}{aliases} AS {sql}"))
+                now = _AT.sub("", sql)  # a database in memory has no past, and the same columns
+                pending.append((inside, f"CREATE {kind} {inside}.{quote(view.name)}{aliases} AS {now}"))
                 if view.comment is not None:
                     comment = f"COMMENT ON VIEW {inside}.{quote(view.name)} IS {text_literal(view.comment)}"
                     pending.append((inside, comment))
@@ -278,6 +280,9 @@ def _add_catalog(run: Any, scope: Scope, name: str) -> None:
     for (table_name,) in inlined:
         columns = "row_id BIGINT, begin_snapshot BIGINT, end_snapshot BIGINT"
         run(f"CREATE TABLE IF NOT EXISTS {quote(name)}.{schema}.{quote(table_name)} ({columns})")
+
+
+_AT = re.compile(r" AT \((VERSION|TIMESTAMP) => (?:[^()']|'[^']*'|\((?:[^()']|'[^']*')*\))*\)", re.IGNORECASE)
 
 
 def _aliases(view: ViewDef) -> str:

@@ -121,24 +121,40 @@ def _run_duckdb(
     plain = rewriter.tree if args is None else with_values(rewriter.tree, args)
     own = _own_text(rewriter, done, tree) if args is None else None
 
+    asked = duckdb_queries.Asked(plain, own or plain.sql("duckdb"), done.frames, done.types)
+    return _answered(resolver, asked, rewriter.tree, args, done.unknown)
+
+
+def _answered(
+    resolver: NameResolver,
+    asked: duckdb_queries.Asked,
+    tree: exp.Expr,
+    args: Args,
+    unknown: Sequence[tuple[str, ...]],
+) -> DataFrame:
+    """The rows of a query over DataFrames, whose tree may have parameters yet."""
+    spark = resolver.lake.spark
+    frames, types = asked.frames, asked.types
+
     def by_spark() -> DataFrame:
-        made = spark_sql(rewriter.tree, "duckdb", done.frames, done.types)
-        prepared = Prepared(resolver, Spliced(made, made), done.frames, args, done.unknown)
-        return run_prepared(resolver.lake.spark, prepared)
+        made = spark_sql(tree, "duckdb", frames, types)
+        return run_prepared(spark, Prepared(resolver, Spliced(made, made), frames, args, unknown))
 
     def in_parts(settings: Sequence[str], every_call: bool) -> DataFrame:
-        spark = resolver.lake.spark
-        schemas = {name: frame.schema for name, frame in done.frames.items()}
+        schemas = {name: frame.schema for name, frame in frames.items()}
         made, parts = worker_expressions.translated(
-            rewriter.tree, schemas, done.types, choices_of(spark), every_call=every_call
+            tree, schemas, types, choices_of(spark), every_call=every_call
         )
         text = _spark_text(made)
-        prepared = Prepared(resolver, Spliced(text, text), done.frames, args, done.unknown)
+        prepared = Prepared(resolver, Spliced(text, text), frames, args, unknown)
         with scalars(spark, (_scalar(part, settings) for part in parts)):
             return run_prepared(spark, prepared)
 
-    asked = duckdb_queries.Asked(plain, own or plain.sql("duckdb"), done.frames, done.types)
-    return duckdb_queries.answered(resolver.lake, asked, by_spark, in_parts, is_known=not done.unknown)
+    def again(other: duckdb_queries.Asked) -> DataFrame:
+        return _answered(resolver, other, other.tree, None, ())
+
+    ways = duckdb_queries.Ways(by_spark, in_parts, again)
+    return duckdb_queries.answered(resolver.lake, asked, ways, is_known=not unknown)
 
 
 def _scalar(part: worker_expressions.Part, settings: Sequence[str]) -> Scalar:
