@@ -17,7 +17,7 @@ from ducklake_spark.spark.native.compile import Unit, load
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CODE = {"p.A": b"one", "p.A$B": b"two"}
+CODE = {"p.A": b"one", "p.A$B": b"two", "p.q.r.D": b"three"}
 
 
 @pytest.fixture(autouse=True)

@@ -82,8 +82,12 @@ def _keep_in_cache(key: str, classes: Mapping[str, bytes]) -> Path:
 def _write(folder: Path, classes: Mapping[str, bytes]) -> None:
     hashes = {}
     for name, code in classes.items():
-        path = folder / (name.replace(".", "/") + ".class")
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        *packages, simple = name.split(".")
+        place = folder
+        for package in packages:  # with `parents=True` only the last of them would be private
+            place /= package
+            place.mkdir(mode=0o700, exist_ok=True)
+        path = place / f"{simple}.class"
         _write_private(path, code)
         hashes[str(path.relative_to(folder))] = hashlib.sha256(code).hexdigest()
     _write_private(folder / _MANIFEST, json.dumps(hashes, sort_keys=True).encode())
