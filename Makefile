@@ -19,8 +19,9 @@ OR_NONE   = || [ $$? -eq 5 ]
 
 .DEFAULT_GOAL := help
 S3_JARS := build/s3-jars
+STORES := build/stores
 
-.PHONY: bench-anywhere venv-oldest try-airflow try-dbt s3-jars test-s3 browser lock release test-fast test-docs docs-release docs-serve bench-add-files bench-duckdb bench-first bench-growth bench-maintenance bench-native bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 test-duckdb2-quick lint format types docs bench-catalog bench-commits clean
+.PHONY: test-stores bench-anywhere venv-oldest try-airflow try-dbt s3-jars test-s3 browser lock release test-fast test-docs docs-release docs-serve bench-add-files bench-duckdb bench-first bench-growth bench-maintenance bench-native bench-peers bench-rows bench-read bench-write help venv java servers demo test test-deep test-oldest test-duckdb2 test-duckdb2-quick lint format types docs bench-catalog bench-commits clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -57,12 +58,16 @@ demo: venv java $(if $(findstring --s3,$(ARGS)),s3-jars) ## Run examples/demo.py
 	@$(call SPARK_ENV,$(VENV)) $(BIN)/python examples/demo.py $(ARGS)
 
 test: venv java servers browser ## Run all tests and examples on the newest PySpark
-	$(call PYTEST,$(VENV)) -n $(JOBS) $(BY_FILE) --ignore tests/test_docs.py --ignore tests/s3 $(ARGS)
+	$(call PYTEST,$(VENV)) -n $(JOBS) $(BY_FILE) --ignore tests/test_docs.py --ignore tests/s3 --ignore tests/stores $(ARGS)
 	@$(MAKE) --no-print-directory -j 2 test-s3 test-docs
 
 # In a process of its own, beside that of the examples: Spark must know the jars when it starts.
 test-s3: venv java s3-jars ## Run the tests on S3, played by a server on this machine
 	$(call PYTEST,$(VENV)) tests/s3 $(ARGS) $(OR_NONE)
+
+test-stores: venv java ## Run the tests on Azure and HDFS, played by servers on this machine
+	@scripts/store-servers $(BIN)/python $(STORES)
+	$(call PYTEST,$(VENV)) tests/stores $(ARGS) $(OR_NONE)
 
 test-fast: venv ## Run the tests that need neither Spark nor servers, in about a minute
 	$(call PYTEST,$(VENV)) -n $(JOBS) -m 'not spark' -k 'not postgres and not mysql' \

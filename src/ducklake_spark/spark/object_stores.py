@@ -5,6 +5,7 @@ Spark reads and lists with these settings. Workers, which have no Hadoop, get wh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,10 @@ OPTIONS = {
         *("role_arn", "anonymous"),
     ),
     "gs": ("endpoint", "anonymous"),
-    "azure": ("account_name", "account_key", "sas_token", "endpoint"),
+    "azure": (
+        *("account_name", "account_key", "sas_token", "tenant_id", "client_id", "client_secret"),
+        "endpoint",
+    ),
 }
 """Names of settings by kind of store; as in DuckDB's secrets, where that has them."""
 
@@ -35,6 +39,15 @@ _S3 = {
 _SECRETS = ("access.key", "secret.key", "session.token")
 _STYLE, _SSL, _PROVIDER = "path.style.access", "connection.ssl.enabled", "aws.credentials.provider"
 _S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+_AZURE_KEY, _AZURE_SAS = "fs.azure.account.key", "fs.azure.sas.fixed.token"
+_AZURE_TYPE, _AZURE_OAUTH = "fs.azure.account.auth.type", "fs.azure.account.oauth2.client"
+_AZURE_ENDPOINT, _AZURE_HTTPS = "fs.azure.abfs.endpoint", "fs.azure.always.use.https"
+_HDFS = (
+    *("fs.defaultFS", "dfs.nameservices", "dfs.ha.", "dfs.namenode.rpc-address", "dfs.client.failover."),
+    *("dfs.client.use.datanode.hostname", "fs.viewfs.mounttable."),
+)
+"""How the settings begin that tell where the name nodes of HDFS are."""
+_CLIENT_CREDENTIALS = "org.apache.hadoop.fs.azurebfs.oauth2.ClientCredsTokenProvider"
 _ARTIFACTS = {
     "s3": "org.apache.hadoop:hadoop-aws:{hadoop}",
     "gs": "com.google.cloud.bigdataoss:gcs-connector (the shaded jar)",
@@ -106,6 +119,8 @@ def access(spark: SparkSession, path: str, options: Mapping[str, str] | None = N
         family = family_of(path)
         if family == "azure":
             stores.append(("azure", "", _pairs(_azure_settings(hadoop, path))))
+        elif family == "hdfs":
+            stores.append(("hdfs", "", _pairs(_hdfs_settings(hadoop))))
         stores += _s3_settings(hadoop, bucket_of(path) if family == "s3" else "")
     if options:
         stores.append((family_of(path), bucket_of(path), _pairs(options)))
@@ -185,9 +200,29 @@ def _s3_names(known: Mapping[str, str]) -> dict[str, str]:
 
 def _azure_settings(hadoop: Any, path: str) -> dict[str, str]:
     server = bucket_of(path).rpartition("@")[2]
-    found = {"account_key": _secret(hadoop, f"fs.azure.account.key.{server}")}
-    found["sas_token"] = _secret(hadoop, f"fs.azure.sas.fixed.token.{server}")
+
+    def known(name: str) -> str | None:
+        return _secret(hadoop, f"{name}.{server}") or _secret(hadoop, name)
+
+    found: dict[str, str | None] = {"account_key": known(_AZURE_KEY), "sas_token": known(_AZURE_SAS)}
+    if (known(_AZURE_TYPE) or "").lower() == "oauth":
+        tenant = re.match(r"https://[^/]+/([^/]+)/", known(f"{_AZURE_OAUTH}.endpoint") or "")
+        names = {"client_id": f"{_AZURE_OAUTH}.id", "client_secret": f"{_AZURE_OAUTH}.secret"}
+        found = {ours: known(theirs) for ours, theirs in names.items()}
+        found["tenant_id"] = tenant[1] if tenant is not None else None
+        if not all(found.values()):
+            found = {"client_id": found["client_id"]}  # an identity of the machine, by its name
+    endpoint = known(_AZURE_ENDPOINT)
+    if endpoint:
+        secure = path.lower().startswith("abfss:") or (known(_AZURE_HTTPS) or "true") == "true"
+        found["endpoint"] = f"{'https' if secure else 'http'}://{endpoint}"
     return {key: value for key, value in found.items() if value}
+
+
+def _hdfs_settings(hadoop: Any) -> dict[str, str]:
+    return {
+        prefix + key: value for prefix in _HDFS for key, value in _properties(hadoop, prefix).items() if value
+    }
 
 
 def _properties(hadoop: Any, prefix: str) -> dict[str, str]:
@@ -220,10 +255,27 @@ def _hadoop_settings(family: str, path: str, options: Mapping[str, str]) -> dict
             simple = simple or "TemporaryAWSCredentialsProvider"
             found[prefix + _PROVIDER] = f"org.apache.hadoop.fs.s3a.{simple}"
     elif family == "azure":
-        server = bucket.rpartition("@")[2]
-        if "account_key" in options:
-            found[f"fs.azure.account.key.{server}"] = options["account_key"]
-        if "sas_token" in options:
-            found[f"fs.azure.account.auth.type.{server}"] = "SAS"
-            found[f"fs.azure.sas.fixed.token.{server}"] = options["sas_token"]
+        found = _azure_names(bucket.rpartition("@")[2], options)
+    elif family == "hdfs":
+        found = dict(options)  # Hadoop's own names
+    return found
+
+
+def _azure_names(server: str, options: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if "account_key" in options:
+        found[f"{_AZURE_KEY}.{server}"] = options["account_key"]
+    elif "sas_token" in options:
+        found[f"{_AZURE_TYPE}.{server}"] = "SAS"
+        found[f"{_AZURE_SAS}.{server}"] = options["sas_token"]
+    elif all(key in options for key in ("tenant_id", "client_id", "client_secret")):
+        found[f"{_AZURE_TYPE}.{server}"] = "OAuth"
+        found[f"fs.azure.account.oauth.provider.type.{server}"] = _CLIENT_CREDENTIALS
+        found[f"{_AZURE_OAUTH}.id.{server}"] = options["client_id"]
+        found[f"{_AZURE_OAUTH}.secret.{server}"] = options["client_secret"]
+        login = f"https://login.microsoftonline.com/{options['tenant_id']}/oauth2/token"
+        found[f"{_AZURE_OAUTH}.endpoint.{server}"] = login
+    host = options.get("endpoint", "").rpartition("://")[2]
+    if ":" in host:  # what Hadoop takes as one: an address with a port
+        found[f"{_AZURE_ENDPOINT}.{server}"] = host
     return found

@@ -39,12 +39,12 @@ _FINAL = (
         "SIGNATURE_DOES_NOT_MATCH",
         "NO_SUCH_BUCKET",
     ),
-    *("HTTP status 403", "Unable to load lib"),
+    *("HTTP status 403", "AccessControlException"),
 )
 """Words of stores whose answer does not change."""
-_UNREACHABLE = ("curlCode: 6,", "curlCode: 7,", "curlCode: 35,", "curlCode: 60,")
+_UNREACHABLE = ("curlCode: 6,", "curlCode: 7,", "curlCode: 35,", "curlCode: 60,", "Connection refused")
 """What Arrow says, after some ten seconds of attempts, of a host without an address, of one without a server, and of
-a server without TLS, or with a certificate that nobody vouches for."""
+a server without TLS, or with a certificate that nobody vouches for; and HDFS of a name node that is not there."""
 _JOB = "job-"
 _ATTEMPTS = 5
 """How often a transfer is tried; Arrow's client tries each request several times, too."""
@@ -55,6 +55,18 @@ _WAIT = 0.2
 _CHUNK = 8 << 20
 _THREADS = 8
 _YES = ("1", "true", "yes", "on")
+_COPIES = ("s3", "gs", "azure")
+"""Stores that copy a file themselves."""
+_SECRETS = (
+    "secret",
+    "session_token",
+    "account_key",
+    "sas_token",
+    "client_secret",
+    "access_token",
+    "password",
+)
+_JAVA_TRACE = re.compile(r"(\\n|\s)\s*(\\t)?\s*at (org|java|com)\..*", re.DOTALL)
 
 
 class StoreError(RuntimeError):
@@ -224,7 +236,7 @@ class Access:
 
     def copy(self, source: str, target: str) -> None:
         """Copies a file inside of a store, or from one to another."""
-        if family_of(source) == family_of(target) and bucket_of(source) == bucket_of(target):
+        if _is_same_store(source, target) and family_of(source) in _COPIES:
 
             def run() -> None:
                 system, inner = self._system(source)
@@ -241,7 +253,17 @@ class Access:
                 shutil.copyfile(local, target)
 
     def move(self, source: str, target: str) -> None:
-        """Another place for a file: a copy of it, and then the file goes."""
+        """Another place for a file: where a store does not move files, a copy of it, and then the file goes."""
+        if _is_same_store(source, target) and family_of(source) == "hdfs":
+
+            def run() -> None:
+                system, inner = self._system(source)
+                place = self._system(target)[1]
+                system.create_dir(place.rpartition("/")[0], recursive=True)
+                system.move(inner, place)
+
+            self._tried(source, run)
+            return
         self.copy(source, target)
         self.remove([source])
 
@@ -287,7 +309,7 @@ class Access:
                 return
             except FileNotFoundError:
                 raise
-            except OSError as error:
+            except (OSError, RuntimeError) as error:  # RuntimeError: the client of HDFS
                 if attempt == _ATTEMPTS or _is_final(error):
                     raise StoreError(path, self._said(path, error)) from None
                 time.sleep(_WAIT * 2**attempt)
@@ -295,9 +317,9 @@ class Access:
                 raise StoreError(path, self._said(path, error)) from None
 
     def _said(self, path: str, error: BaseException) -> str:
-        text = " ".join(str(error).split())
+        text = " ".join(_JAVA_TRACE.sub("", str(error)).split())
         for key, value in self.settings(path).items():
-            if value and key in ("secret", "session_token", "account_key", "sas_token", "access_token"):
+            if value and key in _SECRETS:
                 text = text.replace(value, "***")
         return text[:300]
 
@@ -317,13 +339,19 @@ class Access:
                 container, server = host, ""
             return _azure(settings, server.partition(".")[0]), f"{container}/{inner}"
         if family == "hdfs":
-            return _hdfs(match["scheme"], host), f"/{inner}"
+            return _hdfs(match["scheme"], host, settings), f"/{inner}"
         return _fsspec(match["scheme"], settings), f"{host}/{inner}"
 
 
-def _is_final(error: OSError) -> bool:
+def _is_same_store(source: str, target: str) -> bool:
+    return family_of(source) == family_of(target) and bucket_of(source) == bucket_of(target)
+
+
+def _is_final(error: BaseException) -> bool:
     """Whether trying again cannot help."""
-    return isinstance(error, PermissionError) or any(word in str(error) for word in (*_FINAL, *_UNREACHABLE))
+    return isinstance(error, (PermissionError, NotImplementedError)) or any(
+        word in str(error) for word in (*_FINAL, *_UNREACHABLE)
+    )
 
 
 def _is_unreachable(error: BaseException) -> bool:
@@ -377,7 +405,8 @@ def _azure(settings: Settings, account: str) -> Any:
 
     if not hasattr(fs, "AzureFileSystem"):
         raise ImportError("the workers' pyarrow was built without Azure: it needs pyarrow 20 or newer")
-    options = {key: settings[key] for key in ("account_key", "sas_token") if settings.get(key)}
+    names = ("account_key", "sas_token", "tenant_id", "client_id", "client_secret")
+    options = {key: settings[key] for key in names if settings.get(key)}
     if settings.get("endpoint"):
         scheme, _, host = settings["endpoint"].rpartition("://")
         options |= {"blob_storage_authority": host, "dfs_storage_authority": host}
@@ -385,12 +414,29 @@ def _azure(settings: Settings, account: str) -> Any:
     return fs.AzureFileSystem(settings.get("account_name") or account, **options)
 
 
-def _hdfs(scheme: str, host: str) -> Any:
+def _hdfs(scheme: str, host: str, settings: Settings) -> Any:
+    """By the package `hdfs-native` with the settings of the session's Hadoop, or else by Hadoop's own native client."""
     from pyarrow import fs
 
     name, _, port = host.partition(":")
-    given = f"{scheme}://{name}" if scheme != "hdfs" else name
-    return fs.HadoopFileSystem(given or "default", int(port) if port else 0)
+    try:
+        from hdfs_native import fsspec as native  # type: ignore[import-not-found,unused-ignore]  # not a requirement
+    except ImportError:
+        given = f"{scheme}://{name}" if scheme != "hdfs" else name
+        try:
+            return fs.HadoopFileSystem(given or "default", int(port) if port else 0)
+        except OSError as error:
+            if "Unable to load lib" not in str(error):
+                raise
+            raise ImportError(
+                "HDFS is reached by the package hdfs-native, or by Hadoop's libhdfs.so, and the workers have neither"
+            ) from None
+    if not name:
+        name, _, port = bucket_of(settings.get("fs.defaultFS", "")).partition(":")
+    system = native.ViewfsFileSystem if scheme == "viewfs" else native.HdfsFileSystem
+    return fs.PyFileSystem(
+        fs.FSSpecHandler(system(name or None, int(port) if port else None, **dict(settings)))
+    )
 
 
 def _fsspec(scheme: str, settings: Settings) -> Any:
