@@ -81,6 +81,26 @@ def test_a_dataframe_of_a_transaction_stays_what_it_was(native: NativeLake) -> N
         assert native.spark.table(name).count() == 3
 
 
+def test_what_is_loaded_before_a_change_is_nobodys_after_it(native: NativeLake) -> None:
+    """A table that a transaction has not changed yet is the same table for all; what it changes then is its own."""
+    name = native.table("before", "a INT", (1,), (2,))
+
+    def change() -> None:
+        with native.lake.transaction():
+            other, loaded = in_thread(lambda: native.spark.table(name)), native.spark.table(name)
+            native.lake["before"].delete("a = 1")
+            native.lake["before"].insert([(7,), (8,)])
+            assert in_thread(lambda: sorted(other.collect())) == [(1,), (2,)]
+            assert sorted(loaded.collect()) == [(1,), (2,)]
+            assert native.rows(f"SELECT * FROM {name}") == [(2,), (7,), (8,)]
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        change()
+    assert native.rows(f"SELECT * FROM {name}") == [(1,), (2,)]
+    assert native.spark.table(name).count() == 2
+
+
 def test_threads_have_transactions_of_their_own(native: NativeLake) -> None:
     name = native.table("own", "a INT")
     barrier = threading.Barrier(3)

@@ -80,6 +80,10 @@ class Transaction:
         self.remove: Callable[[Iterable[str]], None] = _remove
         """Removes such files, as far as that works; set by whoever knows how to reach object stores."""
 
+    def without_edits(self) -> Transaction:
+        """Another one at the same snapshot, for reads that are not to see what this one changes later."""
+        return Transaction(self.reader, self._options, self._policy)
+
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """All that is changed inside, or nothing: when it fails, the transaction is as it was, and so are its files."""

@@ -201,6 +201,9 @@ class LoadedTables:
             frame = read(scope, tx, table, tuple(name for name, _ in _virtual(table)))
         if is_pending:
             said["number"] = next(self._numbers)
+        elif scope.transaction is not None:
+            # The handle is that of the snapshot, for everybody, and what Spark plans for it is kept.
+            tx = tx.without_edits()
         handle = json.dumps(said)
         self._keep(handle, Loaded(scope, tx, schema, table, frame))
         keys = {column.column_id: column.name for column in table.columns}
