@@ -12,6 +12,8 @@ JOBS   ?= 2
 # Python workers of Spark must be the Python of the driver.
 SPARK_ENV = JAVA_HOME="$$(scripts/java)" PYSPARK_PYTHON="$(abspath $(1))/bin/python"
 PYTEST    = $(call SPARK_ENV,$(1)) $(1)/bin/python -m pytest
+# Tests start hundreds of Python processes: each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 # One file, one process, which shares its lakes; tests/schedule.py says which.
 BY_FILE   = --dist loadfile --no-loadscope-reorder
 # pytest's 5 means that there was nothing to run.
